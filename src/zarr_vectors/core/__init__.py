@@ -1,0 +1,1 @@
+"""The Zarr v3 hierarchy of a store: metadata, keys, storage, arrays, commit order."""

@@ -1,0 +1,1 @@
+"""Bytes to numpy and back: one module for each byte layout of the format; pure, no I/O."""
