@@ -1,0 +1,1 @@
+"""Positions to the integer grid of chunks and bins and back; pure."""

@@ -1,0 +1,1 @@
+"""The one write pipeline: a table of vertices to chunks, to payloads, to a committed store."""
