@@ -223,6 +223,21 @@ def test_a_stored_parent_that_is_cut_off_leaves_a_root() -> None:
     assert cropped.parents.tolist() == [-1, 0, -1]
 
 
+def test_a_parent_that_is_not_read_is_not_a_row_of_another_object() -> None:
+    level = hand_made(
+        "skeleton",
+        {HERE: [[0, 0], [1, 0], [2, 0]], THERE: [[10, 0]]},
+        {HERE: [(2, 1), (0, 2)], THERE: [(0, 1)]},
+        [[(HERE, [0])], [(HERE, [1]), (THERE, [0])]],
+        across=[[[0, 0, 1], [1, 0, 0]]],
+        links_convention="implicit_sequential_with_branches",
+    )
+    cropped = level.read(bbox=([0, 0], [5, 5]), crop=True)
+    assert cropped.attributes["row"].tolist() == [2, 0, 1]
+    assert cropped.parents is not None
+    assert cropped.parents.tolist() == [-1, -1, -1]
+
+
 def test_a_link_to_itself_marks_a_root() -> None:
     level = hand_made(
         "skeleton",

@@ -92,3 +92,11 @@ def test_chunks_in_box_agree_with_doubles_and_with_whole_numbers() -> None:
 def test_chunks_in_box_with_edges_beyond_all_chunks() -> None:
     first, last = ChunkGrid((1e-10,), (1e-10,)).chunk_span([-1e308], [1e308])
     assert (first.tolist(), last.tolist()) == ([-(2**62)], [2**62])
+
+
+def test_chunks_in_box_agree_with_whole_numbers_beyond_doubles() -> None:
+    grid = ChunkGrid((3.0,), (3.0,))
+    edge = 3 * 2**58 - 1
+    assert math.floor(float(edge) / 3.0) == 2**58
+    first, last = grid.chunk_span([edge], [edge])
+    assert first[0] <= grid.chunks_of(np.array([[edge]]))[0, 0] == 2**58 - 1 <= last[0]

@@ -10,7 +10,6 @@ from zarr_vectors.types.skeletons import (
     NO_PARENT,
     Skeletons,
     depth_first_order,
-    implied_parents,
     parents_of_edges,
 )
 from zarr_vectors.typing import IntArray
@@ -102,10 +101,6 @@ def test_many_lonely_nodes_are_quick_to_find() -> None:
     parents = parents_of_edges(edges, count)
     assert parents[:4].tolist() == [-1, 0, 0, -1]
     assert np.count_nonzero(parents == NO_PARENT) == count - 2
-
-
-def test_the_row_before_in_the_same_fragment_is_implied() -> None:
-    assert implied_parents(np.array([0, 0, 0, 1, 1])).tolist() == [-1, 0, 1, -1, 3]
 
 
 def test_skeletons_index_like_a_list() -> None:

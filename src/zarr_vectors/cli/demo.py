@@ -14,6 +14,9 @@ from rich.text import Text
 import zarr_vectors as zv
 from zarr_vectors.cli import samples
 from zarr_vectors.cli.info import describe
+from zarr_vectors.cli.plot import draw_levels
+from zarr_vectors.cli.pyramid import level_table
+from zarr_vectors.exceptions import MissingDependencyError
 
 MICRONS = [{"name": name, "type": "space", "unit": "micrometer"} for name in "xyz"]
 PARSECS = [{"name": name, "type": "space", "unit": "parsec"} for name in "xyz"]
@@ -49,7 +52,23 @@ def run_demo(directory: Path) -> None:
         arm = store[0].objects[1].read().positions
         console.print(f"\nArm 1 of the galaxy, {len(arm):,} of its stars, seen from above:\n")
         console.print(density_picture(arm))
+    _build_pyramid(console, directory)
     console.print(f"The stores are in [bold]{directory}[/bold]; look at one with [bold]zv info[/bold].")
+
+
+def _build_pyramid(console: Console, directory: Path) -> None:
+    """Give the bundle of streamlines coarser levels, and draw them side by side where matplotlib is there."""
+    with zv.open(directory / "bundle.zv") as store:
+        store.build_pyramid([(2, 1.0), (2, 2.0), (2, 2.0)])
+        console.print("The bundle as a pyramid: streamlines that pass through one bin share its vertex.\n")
+        console.print(level_table(store), "")
+        picture = directory / "bundle.png"
+        try:
+            draw_levels(store, picture, title="A bundle of streamlines and its coarser levels")
+        except MissingDependencyError as error:
+            console.print(f"No picture of it: {error}.")
+        else:
+            console.print(f"Drawn to [bold]{picture}[/bold].")
 
 
 def density_picture(positions: npt.NDArray[np.generic], width: int = 72, height: int = 24) -> Text:
@@ -112,7 +131,8 @@ def _write_bundle(path: Path) -> zv.WriteSummary:
         geometry_type="streamline",
         vertex_attributes={"anisotropy": (0.4 + 0.004 * values[:, 1]).astype(np.float32)},
         object_attributes={"length": np.diff(offsets)},
-        chunk_shape=(25, 25, 25),
+        chunk_shape=(24, 24, 24),
+        bin_shape=(1.5, 1.5, 1.5),
         axes=MICRONS,
         mode="w",
     )

@@ -67,9 +67,9 @@ def write_vertices(
     """
     rows = _encode_chunks(group, VERTICES, chunks, dtype, tail=(group.ndim,))
     for coords, values in rows.items():
-        bad = ~np.isfinite(values).all(axis=1)
-        if bad.any():
-            row = int(np.argmax(bad))
+        finite = np.isfinite(values)
+        if not finite.all():
+            row = int(np.argmin(finite.all(axis=1)))
             raise EncodeError(f"row {row} is {values[row].tolist()}: positions are finite", rule="finite").at(
                 level=group.level, array=VERTICES, chunk=chunk_key(coords)
             )

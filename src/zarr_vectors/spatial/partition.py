@@ -143,7 +143,7 @@ def continuation_records(fragments: Ragged, layout: Layout) -> IntArray:
     steps = np.stack([last, layout.fragment_starts[entered]], axis=1)
     chunks = layout.chunk_of_rows(steps)
     steps = steps[joined & (chunks[:, 0] != chunks[:, 1])]
-    if len(np.unique(fragments.values)) != len(fragments.values):
+    if len(steps) and np.bincount(fragments.values).max() > 1:
         _, first = np.unique(steps, axis=0, return_index=True)
         steps = steps[np.sort(first)]
     return _records(layout, steps)

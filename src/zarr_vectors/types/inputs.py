@@ -64,8 +64,9 @@ def parse_positions(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None, w
     if array.dtype.name not in _POSITION_DTYPES:
         raise InputError(f"{what} are integers or floats of at most 64 bits, not {array.dtype}")
     if array.dtype.kind == "f":
-        bad = ~np.isfinite(array).all(axis=1)
-        if bad.any():
+        finite = np.isfinite(array)
+        if not finite.all():
+            bad = ~finite.all(axis=1)
             row = int(np.argmax(bad))
             raise InputError(f"{what}: row {row} is {array[row].tolist()}, not finite ({int(bad.sum())} such rows)")
     target = array.dtype.newbyteorder("=") if dtype is None else _position_dtype(dtype, what)

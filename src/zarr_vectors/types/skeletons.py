@@ -191,11 +191,6 @@ def lift(
     return Skeletons(positions, parents, attributes, offsets, object_ids)
 
 
-def implied_parents(fragment_of: IntArray) -> IntArray:
-    """Return the parent that follows from the order of rows: the row before, in the same fragment."""
-    return np.where(changes(fragment_of), NO_PARENT, np.arange(len(fragment_of), dtype=np.int64) - 1)
-
-
 def _walk_around(edges: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
     """Walk around each tree from its lowest node; tell for each edge, either way, whether it is passed downwards.
 
