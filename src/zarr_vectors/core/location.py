@@ -2,18 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from zarr_vectors.core.memory_storage import MemoryStorage
 from zarr_vectors.core.storage import LocalStorage, Storage, ZarrStorage
 from zarr_vectors.core.zip_storage import ZipStorage, open_zip
 from zarr_vectors.exceptions import InputError
-
-if TYPE_CHECKING:
-    from zarr.storage import MemoryStore
-
-_MEMORY: "Final[dict[str, MemoryStore]]" = {}
-"""Stores of this process by their ``memory://`` name, so that what was created can be opened."""
 
 
 def resolve(location: object, *, writing: bool = False) -> Storage:
@@ -45,9 +39,7 @@ def _resolve_url(url: str, *, writing: bool) -> Storage:
     if scheme == "file":
         return _resolve_path(Path(unquote(urlsplit(url).path)), writing=writing)
     if scheme == "memory":
-        from zarr.storage import MemoryStore  # noqa: PLC0415
-
-        return ZarrStorage(_MEMORY.setdefault(rest, MemoryStore()), url=url)
+        return MemoryStorage(rest)
     raise InputError(f"{scheme}:// is not known: use a path, file://, memory:// or a Zarr store object")
 
 
