@@ -38,7 +38,7 @@ demo: $(STAMP) ## install, then show what the zv command does
 	$(BIN)/zv demo
 
 test: $(STAMP) ## run all tests, and check the coverage of encoding/ and core/
-	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report= $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report= $(PYTEST_ARGS)
 	$(if $(PYTEST_ARGS),,$(COVERAGE_REPORT))
 
 coverage: $(STAMP) ## check the coverage that the last `make test` measured

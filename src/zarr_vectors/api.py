@@ -8,7 +8,9 @@ from typing import Any, Self
 import numpy.typing as npt
 
 from zarr_vectors.core.group import FsGroup
+from zarr_vectors.core.limits import DEFAULT_LIMITS, ReadLimits
 from zarr_vectors.core.location import resolve
+from zarr_vectors.core.lock import changing
 from zarr_vectors.core.metadata import LevelMetadata, RootMetadata
 from zarr_vectors.core.storage import Storage
 from zarr_vectors.core.store import Mode, StoreDraft, create_store, list_levels, read_level, read_root
@@ -130,8 +132,9 @@ class Level:
 class Store:
     """An open store: its metadata and its levels."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, *, limits: ReadLimits = DEFAULT_LIMITS) -> None:
         self.storage = storage
+        self.limits = limits
         self._load()
 
     def _load(self) -> None:
@@ -160,7 +163,8 @@ class Store:
             known = f"only {', '.join(map(str, self._numbers))}" if self._numbers else "nor any other"
             raise ObjectNotFoundError(f"there is no such level, {known}").at(store=self.url, level=level)
         if level not in self._levels:
-            self._levels[level] = Level(read_level(self.storage, self.metadata, level), self)
+            group = read_level(self.storage, self.metadata, level, limits=self.limits)
+            self._levels[level] = Level(group, self)
         return self._levels[level]
 
     @property
@@ -198,7 +202,8 @@ class Store:
         **options
             See `zarr_vectors.multiresolution.PyramidOptions`.
         """
-        summary = build(self.storage, factors, PyramidOptions(**options))
+        with changing(self.storage):
+            summary = build(self.storage, factors, PyramidOptions(**options))
         self._load()
         return summary
 
@@ -230,13 +235,22 @@ class Store:
         return table_html(self.url, rows)
 
 
-def open(location: object) -> Store:
+def open(location: object, *, trusted: bool = False, max_bytes: int | None = None, follow_links: bool = False) -> Store:
     """Open a store for reading.
 
     Parameters
     ----------
     location
         A path, a ``file://`` or ``memory://`` URL, a ``.zip`` file, or a Zarr store object.
+    trusted
+        Leave out the checks that the rows, fragments, chunks and links which a store names are
+        there: a little faster, and for a damaged store, wrong.
+    max_bytes
+        Most bytes that one payload may unpack to, and one read may spend on row numbers; more is an
+        error before the memory is asked for. ``None``: 2 GiB, and no more than 256 for each byte
+        that is stored.
+    follow_links
+        Whether symbolic links inside a local store may lead out of it.
 
     Raises
     ------
@@ -247,9 +261,11 @@ def open(location: object) -> Store:
     UnsupportedVersionError
         If it is of a format version that this reader does not know.
     """
-    storage = resolve(location)
+    if max_bytes is not None and max_bytes < 1:
+        raise InputError(f"max_bytes is a positive number, not {max_bytes!r}")
+    storage = resolve(location, follow_links=follow_links, max_bytes=max_bytes)
     try:
-        return Store(storage)
+        return Store(storage, limits=ReadLimits(max_bytes, trusted))
     except ZarrVectorsError:
         storage.close()
         raise

@@ -53,7 +53,12 @@ class Objects:
 
     def __getitem__(self, ids: int | np.integer[Any] | slice | Sequence[int] | IntArray) -> ObjectSet:
         if isinstance(ids, slice):
-            return ObjectSet(np.arange(len(self), dtype=np.int64)[ids], self.reader)
+            chosen = range(len(self))[ids]
+            if len(chosen) > self.index.group.limits.max_rows(0):
+                message = f"{len(chosen)} objects at once are over the limit: read them in batches"
+                raise InputError(message).at(level=self.index.group.level)
+            numbers = np.arange(chosen.start, chosen.stop, chosen.step, dtype=np.int64)
+            return ObjectSet(numbers, self.reader)
         given = np.atleast_1d(np.asarray(ids))
         if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
             raise InputError(f"object ids are integers, not {ids!r:.60}").at(level=self.index.group.level)
@@ -146,7 +151,10 @@ class Chunk:
             attributes=tuple(index.attribute_names(VERTEX_ATTRIBUTES)),
         )
         coords = np.array([self.coords], dtype=np.int64)
-        return load_chunks(Fetch(index.group), coords, need, link_width=index.link_width)
+        loaded = load_chunks(Fetch(index.group), coords, need, link_width=index.link_width)
+        if loaded.lacks_links:
+            index.check_links_inside()
+        return loaded
 
     @property
     def positions(self) -> AnyArray:

@@ -265,9 +265,13 @@ def test_data_that_other_data_promise(path: Path, group: FsGroup, what: str, arr
 
 def test_groups_that_are_promised(path: Path, group: FsGroup) -> None:
     remove(path, "groups", "data")
-    with pytest.raises(DecodeError, match="byte offsets") as error:
+    with pytest.raises(MissingChunkError, match="the data are promised and not there") as error:
         arrays.read_groups(group)
-    assert place(error) == (0, "groups")
+    assert place(error) == (0, "groups", "data")
+    change(group, "groups", num_ids=None)
+    with pytest.raises(DecodeError, match="byte offsets") as offsets:
+        arrays.read_groups(group)
+    assert place(offsets) == (0, "groups", "data")
     remove(path, "groups", "offsets")
     with pytest.raises(MissingChunkError, match="2 groups are promised and not there") as missing:
         arrays.read_groups(group)
@@ -326,7 +330,7 @@ def test_groups_that_are_promised(path: Path, group: FsGroup) -> None:
             (0, "object_attributes/size", "data"),
         ),
         ("groups", "groups", {"num_groups": None}, "num-groups", (0, "groups")),
-        ("groups", "groups", {"num_groups": 3}, "group-count", (0, "groups")),
+        ("groups", "groups", {"num_groups": 3}, "group-count", (0, "groups", "data")),
         ("group attribute", "groups", {"num_groups": 3}, "row-count", (0, "group_attributes/kind")),
     ],
 )

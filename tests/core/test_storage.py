@@ -214,19 +214,17 @@ def test_a_directory_where_a_file_should_be(tmp_path: Path) -> None:
     assert files_below(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "call", ["builtins.open", "pathlib.Path.iterdir", "pathlib.Path.unlink", "os.mkdir", "os.open"]
-)
+@pytest.mark.parametrize("call", ["os.open", "pathlib.Path.iterdir", "pathlib.Path.unlink", "os.mkdir", "os.link"])
 def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     # Tests may run as root, whom nobody denies anything.
     storage = LocalStorage(tmp_path / "store")
     storage.put_many([("a", b"")])
     calls: dict[str, Callable[[], object]] = {
-        "builtins.open": lambda: storage.get_many(["a"]),
+        "os.open": lambda: storage.get_many(["a"]),
         "pathlib.Path.iterdir": lambda: storage.list_dir(""),
         "pathlib.Path.unlink": lambda: storage.delete_many(["a"]),
         "os.mkdir": lambda: storage.put_many([("new/a", b"")]),
-        "os.open": lambda: storage.put_many([("b", b"")]),
+        "os.link": lambda: storage.put_new("b", b""),
     }
 
     def denied(*_: object, **__: object) -> None:

@@ -413,4 +413,4 @@ def test_levels_that_can_not_be_opened(raw: bytes | None, error: type[Exception]
     storage = with_keys({} if raw is None else {"0/zarr.json": raw})
     with pytest.raises(error, match=words) as found:
         read_level(storage, ROOT, 0)
-    assert str(found.value).startswith("here, level 0: ")
+    assert str(found.value).startswith("here, level 0")

@@ -92,6 +92,41 @@ def pyramid(
 
 
 @app.command()
+def validate(
+    store: StoreArgument,
+    *,
+    level: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=5,
+            help="1 structure, 2 metadata, 3 consistency, 4 conformance, 5 pyramid; each includes the last.",
+        ),
+    ] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Check a store against every rule of the format; exit status 0 sound, 1 not sound, 2 could not run."""
+    from zarr_vectors.cli.validate import run_validate
+
+    raise typer.Exit(run_validate(store, level, as_json=as_json))
+
+
+@app.command()
+def repair(
+    store: StoreArgument,
+    *,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Change the store; without it, only say what would be.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Rebuild what follows from the data: counts, copies, capabilities, bounds, link fragments; remove leftovers."""
+    from zarr_vectors.cli.repair import run_repair
+
+    run_repair(store, apply=apply, as_json=as_json)
+
+
+@app.command()
 def demo(
     directory: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to put the stores.")] = Path("zv-demo"),
 ) -> None:

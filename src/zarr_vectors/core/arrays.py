@@ -187,11 +187,18 @@ def read_groups(group: FsGroup) -> tuple[IntArray, IntArray]:
     with locate(level=group.level, array=GROUPS):
         if data is None and offsets is None and meta.num_groups:
             raise MissingChunkError(f"{meta.num_groups} groups are promised and not there")
+        # Ours say how many ids there are, and have both blobs; for others, either may say enough.
+        if meta.num_ids is not None and ((data is None and meta.num_ids) or (offsets is None and meta.num_groups)):
+            raise MissingChunkError("the data are promised and not there").at(chunk=DATA if data is None else OFFSETS)
         # A level whose groups are all empty stores no ids, one without groups no offsets.
         nothing = np.empty(0, dtype=np.uint8)
         ids = nothing if data is None else data
         starts = nothing if offsets is None and not meta.num_groups else offsets
-        return decode_groups(ids.data, None if starts is None else starts.data, num_groups=meta.num_groups)
+        with locate(chunk=DATA):
+            members = decode_groups(ids.data, None if starts is None else starts.data, num_groups=meta.num_groups)
+            if meta.num_ids is not None and len(members[0]) != meta.num_ids:
+                raise DecodeError(f"{len(members[0])} ids are there, {meta.num_ids} are declared", rule="id-count")
+            return members
 
 
 def read_group_attribute(group: FsGroup, name: str) -> AnyArray:

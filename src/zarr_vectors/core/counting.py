@@ -55,6 +55,16 @@ class CountingStorage:
         self.batches += 1
         await self.inner.put_many_async(map(self._counted, items))
 
+    def put_new(self, key: str, value: Buffer) -> bool:
+        """Count one batch and the key."""
+        self.batches += 1
+        self._counted((key, value))
+        return self.inner.put_new(key, value)
+
+    def begin_replacement(self) -> bool:
+        """Pass on, uncounted."""
+        return self.inner.begin_replacement()
+
     def delete_many(self, keys: Sequence[str]) -> None:
         """Pass on, uncounted."""
         self.inner.delete_many(keys)

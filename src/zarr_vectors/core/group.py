@@ -14,6 +14,7 @@ import numpy as np
 
 from zarr_vectors.constants import ARRAY_KINDS, VERTICES
 from zarr_vectors.core.keys import DATA, NODE, array_name_of, chunk_key, parse_chunk_key
+from zarr_vectors.core.limits import DEFAULT_LIMITS, ReadLimits
 from zarr_vectors.core.metadata import ArrayMetadata, LevelMetadata, RootMetadata
 from zarr_vectors.core.nodes import (
     VLEN_BYTES,
@@ -25,7 +26,7 @@ from zarr_vectors.core.nodes import (
     single_chunk_name,
 )
 from zarr_vectors.core.storage import Storage, zarr_store_of
-from zarr_vectors.encoding.codecs import MAX_PAYLOAD_BYTES, CodecChain
+from zarr_vectors.encoding.codecs import CodecChain
 from zarr_vectors.encoding.compression import Compressor, codec_pipeline
 from zarr_vectors.encoding.draco import decode_draco
 from zarr_vectors.encoding.rows import decode_rows
@@ -45,9 +46,11 @@ PayloadKey = tuple[str, str]
 """Array path below the level and node name: ``("vertices", "0.0.1")``, ``("groups", "data")``."""
 
 DRACO_ENCODING: Final = "draco"
+RAW_ENCODING: Final = "raw"
 MAX_ZARR_CHUNKS: Final = 2**20
 """Most Zarr chunks of one array that are looked for: a few bytes of metadata can promise any number."""
 
+_PORTION: Final = 4096
 _OWN_CHUNK: Final = re.compile(r"c(\.0)+")
 _RAW: Final[tuple[dict[str, JSON], ...]] = ({"name": "bytes"},)
 
@@ -63,6 +66,8 @@ class FsGroup:
     """Metadata of the arrays, by path below the level, as far as they are known."""
     complete: bool = False
     """Whether ``arrays`` lists all there are, so that none needs to be asked for."""
+    limits: ReadLimits = DEFAULT_LIMITS
+    """What the store may ask of whoever reads it."""
 
     @property
     def level(self) -> int:
@@ -106,7 +111,9 @@ class FsGroup:
                 with locate(level=self.level, array=array):
                     attributes = group_attributes(parse_document(document))
                     if attributes.get("zv_array") is not None:
-                        self.arrays[array] = ArrayMetadata.parse(attributes, "attributes")
+                        found = ArrayMetadata.parse(attributes, "attributes")
+                        check_discriminator(array, found)
+                        self.arrays[array] = found
         return [self.arrays.get(array) for array in arrays]
 
     def write_array_meta(self, array: str, meta: ArrayMetadata) -> None:
@@ -183,7 +190,7 @@ class FsGroup:
                 asked.append(place)
                 continue
             with locate(level=self.level, array=array, chunk=node):
-                results[place] = chain.decode(stored)
+                results[place] = chain.decode(stored, limit=self.limits.ceiling(memoryview(stored).nbytes))
         self._read_by_node(requests, asked, results)
         return results
 
@@ -213,7 +220,8 @@ class FsGroup:
             with locate(level=self.level, array=array, chunk=chunk):
                 if value is None:
                     raise MissingChunkError("its zarr.json is there, its data are not")
-                results[place] = chain.decode(value, expected=node.nbytes, itemsize=node.wordsize)
+                limit = self.limits.ceiling(memoryview(value).nbytes)
+                results[place] = chain.decode(value, expected=node.nbytes, itemsize=node.wordsize, limit=limit)
 
     def read_through_zarr(self, path: str, node: ArrayNode) -> AnyArray:
         """Return a Zarr array below the level as zarr decodes it: other codecs, several chunks, shards.
@@ -231,16 +239,27 @@ class FsGroup:
 
         if node.nbytes == 0:
             return np.empty(0, dtype=np.uint8)
-        if node.nbytes > MAX_PAYLOAD_BYTES or node.num_chunks > MAX_ZARR_CHUNKS:
+        if node.num_chunks > MAX_ZARR_CHUNKS:
             raise DecodeError(f"an array of {node.nbytes} bytes in {node.num_chunks} chunks is too much", rule="limit")
-        names = [NODE, *node.chunk_names()]
-        stored = dict(zip(names, self.storage.get_many([self._key(path, name) for name in names]), strict=True))
-        found = {name: value for name, value in stored.items() if value is not None}
-        if len(found) < len(names):
-            raise MissingChunkError(f"its zarr.json is there, {len(names) - len(found)} of its chunks are not")
+        found: dict[str, Buffer] = {}
+        # In portions: the first one that is not whole ends it, however many chunks are promised.
+        for names in _portions([NODE, *node.chunk_names()]):
+            stored = zip(names, self.storage.get_many([self._key(path, name) for name in names]), strict=True)
+            there = {name: value for name, value in stored if value is not None}
+            if len(there) < len(names):
+                raise MissingChunkError(f"its zarr.json is there, {len(names) - len(there)} of its chunks are not")
+            found |= there
+        limit = self.limits.ceiling(sum(memoryview(value).nbytes for value in found.values()))
+        if max(node.nbytes, node.chunk_nbytes) > limit:
+            raise DecodeError(
+                f"an array of {node.nbytes} bytes in chunks of {node.chunk_nbytes} is over the limit of {limit}: "
+                "give a larger max_bytes to read it",
+                rule="limit",
+            )
         try:
             values = np.asarray(zarr.open_array(zarr_store_of(found), mode="r")[...])
-        except (ValueError, TypeError, KeyError, RuntimeError) as error:
+        # What zarr and the codecs raise for metadata or bytes that are no good is theirs to choose.
+        except (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
             raise DecodeError(f"zarr can't read the array: {error}", rule="zarr") from error
         return values.astype(values.dtype.newbyteorder("<"), copy=False)
 
@@ -301,6 +320,8 @@ class FsGroup:
                     f"Draco positions of shape {positions.shape} in a store of {self.ndim} axes", rule="draco"
                 )
             return positions
+        if meta.encoding not in (None, RAW_ENCODING):
+            raise DecodeError(f"the encoding {meta.encoding!r:.80} is not known", rule="encoding")
         return decode_rows(payload.data, self.dtype_of(meta, VERTICES), width=self.ndim)
 
     def dtype_of(self, meta: ArrayMetadata, array: str) -> str:
@@ -328,6 +349,13 @@ class FsGroup:
         """Return where a payload of ours keeps its data; what stands beside ``data`` has one axis."""
         is_main = node == DATA or parse_chunk_key(node, self.ndim) is not None
         return str(meta.chunk_key) if meta is not None and is_main else single_chunk_name(1)
+
+
+def check_discriminator(array: str, meta: ArrayMetadata) -> None:
+    """Raise if what stands at an array's path says that it is another kind of array."""
+    kind = ARRAY_KINDS.get(array_name_of(array))
+    if kind is not None and meta.zv_array != kind.discriminator:
+        raise DecodeError(f"zv_array is {meta.zv_array!r}, not {kind.discriminator!r}", rule="discriminator")
 
 
 def chunked_meta(
@@ -358,6 +386,10 @@ def _declared_chain(meta: ArrayMetadata | None) -> CodecChain | None:
         return None
     chain = CodecChain.parse(meta.codecs)
     return None if chain is None or chain.big_endian else chain
+
+
+def _portions(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (names[begin : begin + _PORTION] for begin in range(0, len(names), _PORTION))
 
 
 def _parents(path: str) -> list[str]:

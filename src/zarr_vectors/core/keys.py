@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from zarr_vectors.constants import ARRAY_KINDS
-from zarr_vectors.exceptions import InputError
+from zarr_vectors.exceptions import InputError, locate
 from zarr_vectors.typing import ChunkCoords
 
 NODE: Final = "zarr.json"
@@ -90,6 +90,27 @@ def array_path(array: str, *, name: str | None = None, delta: int | None = None)
 def array_name_of(path: str) -> str:
     """Return the canonical array name that a path below a level begins with."""
     return path.split("/", 1)[0]
+
+
+def check_array_path(path: str) -> str:
+    """Return the path of an array that metadata name, or raise if it leaves the store or is no path of its array."""
+    parts = path.split("/")
+    kind = ARRAY_KINDS.get(parts[0])
+    if kind is None:
+        # An array that a later format may have: it need only stay inside.
+        for part in parts:
+            check_name(part)
+        return path
+    if len(parts) != 1 + len(kind.path_parts):
+        wanted = "/".join([kind.name, *(f"<{part}>" for part in kind.path_parts)])
+        raise InputError(f"{path!r:.80} is not the path of an array: {wanted} is").at(array=kind.name)
+    for what, part in zip(kind.path_parts, parts[1:], strict=True):
+        if what == "name":
+            with locate(array=kind.name):
+                check_name(part)
+        elif parse_delta_name(part) is None:
+            raise InputError(f"{part!r:.80} is not a level delta such as 0, +1 or -1").at(array=kind.name)
+    return path
 
 
 def check_name(name: str) -> str:

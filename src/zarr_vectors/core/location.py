@@ -10,7 +10,9 @@ from zarr_vectors.core.zip_storage import ZipStorage, open_zip
 from zarr_vectors.exceptions import InputError
 
 
-def resolve(location: object, *, writing: bool = False) -> Storage:
+def resolve(
+    location: object, *, writing: bool = False, follow_links: bool = False, max_bytes: int | None = None
+) -> Storage:
     """Return the storage that a location names.
 
     Parameters
@@ -20,9 +22,17 @@ def resolve(location: object, *, writing: bool = False) -> Storage:
         or a storage of this library.
     writing
         Whether a new store is to be written there; a zip file opens in one way or the other.
+    follow_links
+        Whether symbolic links in a local directory may lead out of it.
+    max_bytes
+        Largest file that is read of a local directory.
     """
     if isinstance(location, str | os.PathLike):
-        return _resolve_url(os.fspath(location), writing=writing)
+        found = _resolve_url(os.fspath(location), writing=writing)
+        if isinstance(found, LocalStorage):
+            largest = found.max_bytes if max_bytes is None else max_bytes
+            return LocalStorage(found.root, follow_links=follow_links, max_bytes=largest)
+        return found
     if isinstance(location, Storage):
         return location
     from zarr.abc.store import Store as ZarrStore  # noqa: PLC0415  zarr is imported only when it is needed

@@ -44,6 +44,15 @@ class MemoryStorage:
         """Do the same as `put_many`, from an event loop."""
         self.put_many(items)
 
+    def put_new(self, key: str, value: Buffer) -> bool:
+        """Keep a value unless the key is there already, and tell whether it was kept."""
+        kept = bytes(value)
+        return self._items.setdefault(check_key(key), kept) is kept
+
+    def begin_replacement(self) -> bool:
+        """Refuse: keys are replaced one by one."""
+        return False
+
     def delete_many(self, keys: Sequence[str]) -> None:
         """Remove keys; those that are not there are left alone."""
         for key in keys:

@@ -60,7 +60,8 @@ _SHOWN_CHARACTERS: Final = 80
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Lengths = Annotated[tuple[Annotated[Number, Field(gt=0)], ...], Field(min_length=1, max_length=MAX_NDIM)]
 Point = Annotated[tuple[Number, ...], Field(min_length=1, max_length=MAX_NDIM)]
-Count = Annotated[StrictInt, Field(ge=0)]
+# What does not fit in 64 bits could not be counted, and numpy has no room for it.
+Count = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 
 
 class FormatModel(BaseModel):
@@ -319,8 +320,10 @@ class ArrayMetadata(FormatModel):
     sid_ndim: Annotated[StrictInt, Field(ge=1, le=MAX_NDIM)] | None = None
     num_objects: Count | None = None
     layout: StrictStr | None = None
-    manifests_per_chunk: Annotated[StrictInt, Field(ge=1)] | None = None
+    manifests_per_chunk: Annotated[StrictInt, Field(ge=1, le=2**31)] | None = None
     num_groups: Count | None = None
+    num_chunks: Count | None = None
+    num_ids: Count | None = None
     has_present_mask: StrictBool | None = None
     # The documents name this key and leave its form open, so stores may have any.
     compression_codec: tuple[dict[str, Any], ...] | dict[str, Any] | StrictStr | None = None
@@ -348,7 +351,7 @@ def default_axes(ndim: int) -> tuple[Axis, ...]:
 def check_version(version: object) -> None:
     """Raise unless this reader knows the format version of a store."""
     parts = str(version).split(".")
-    if len(parts) < _VERSION_PARTS or not all(part.isdecimal() for part in parts[:_VERSION_PARTS]):
+    if len(parts) < _VERSION_PARTS or not all(part.isascii() and part.isdecimal() for part in parts[:_VERSION_PARTS]):
         message = f"the store's zv_version is {version!r}, not a version such as {FORMAT_VERSION}"
         raise UnsupportedVersionError(message, found=str(version))
     found = (int(parts[0]), int(parts[1]))

@@ -17,6 +17,7 @@ from zarr_vectors.typing import Buffer
 
 VLEN_BYTES: Final = "variable_length_bytes"
 MAX_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
+MAX_DOCUMENT_DEPTH: Final = 64
 
 _ZARR_FORMAT: Final = 3
 
@@ -59,6 +60,11 @@ class ArrayNode:
     def nbytes(self) -> int:
         """Size of the whole array; the bytes of variable-length items do not count."""
         return math.prod(self.shape) * self.itemsize
+
+    @property
+    def chunk_nbytes(self) -> int:
+        """Size of one Zarr chunk of it."""
+        return math.prod(self.chunk_shape) * self.itemsize
 
     @property
     def itemsize(self) -> int:
@@ -143,7 +149,19 @@ def parse_document(buffer: Buffer) -> dict[str, Any]:
         raise DecodeError(f"zarr.json is not valid JSON: {error}", rule="json") from error
     if not isinstance(document, dict):
         raise DecodeError("zarr.json is not a JSON object", rule="json")
+    _check_depth(document)
     return document
+
+
+def _check_depth(document: dict[str, Any]) -> None:
+    """Raise if a document is nested so deeply that what walks through it could run out of stack."""
+    layer: list[Any] = [document]
+    for _ in range(MAX_DOCUMENT_DEPTH):
+        items = itertools.chain.from_iterable(item.values() if isinstance(item, dict) else item for item in layer)
+        layer = [item for item in items if isinstance(item, dict | list)]
+        if not layer:
+            return
+    raise DecodeError(f"zarr.json is nested more than {MAX_DOCUMENT_DEPTH} deep", rule="json-depth")
 
 
 def group_attributes(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,7 +170,7 @@ def group_attributes(document: Mapping[str, Any]) -> dict[str, Any]:
         raise DecodeError("zarr.json does not describe a Zarr v3 group", rule="node-type")
     attributes = document.get("attributes", {})
     if not isinstance(attributes, dict):
-        raise DecodeError("the attributes of a group must be a JSON object", rule="json")
+        raise DecodeError("zarr.json: the attributes of a group must be a JSON object", rule="json")
     reserved = ("zarr_format", "node_type", "attributes", "consolidated_metadata")
     top = {key: value for key, value in document.items() if key not in reserved}
     return {**top, **attributes}

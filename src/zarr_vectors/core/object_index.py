@@ -5,7 +5,7 @@ Written as ``manifests``, a chunked array of variable-length bytes. Read from th
 fragments of the store's only chunk.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +41,7 @@ from zarr_vectors.exceptions import (
 from zarr_vectors.ragged import offsets_from_counts
 from zarr_vectors.typing import ChunkCoords, FragmentRef, IntArray, IntegerArray
 
+_CHUNKS_PER_BATCH: Final = 4096
 _WHERE: Final = f"{OBJECT_INDEX}/{MANIFESTS}"
 
 
@@ -165,36 +166,43 @@ def _num_objects(group: FsGroup, meta: ArrayMetadata) -> int:
 def _read_vlen(
     group: FsGroup, meta: ArrayMetadata, count: int, object_ids: Sequence[int] | IntegerArray | None
 ) -> ManifestTable:
-    wanted = np.arange(count, dtype=np.int64) if object_ids is None else _checked_ids(object_ids, count, group)
+    wanted = None if object_ids is None else _checked_ids(object_ids, count, group)
     chunks = _declared_chunks(meta) or _chunks_by_node(group, count)
-    if isinstance(chunks, _ManifestChunks):
-        blobs = _blobs_of(group, chunks, wanted, count)
-    else:
+    if not isinstance(chunks, _ManifestChunks):
         with locate(level=group.level, array=_WHERE):
             everything = group.read_through_zarr(_WHERE, chunks).tolist()
-        blobs = [everything[object_id] for object_id in wanted.tolist()]
+        blobs = everything if wanted is None else [everything[object_id] for object_id in wanted.tolist()]
+    elif wanted is None:
+        # No number of objects is believed, and no memory asked for, before their chunks are there.
+        whole = _read_blobs(group, chunks, range(-(-count // chunks.per_chunk)), count)
+        blobs = [blob for items in whole for blob in items][:count]
+    else:
+        of_chunk = wanted // chunks.per_chunk
+        needed, place = np.unique(of_chunk, return_inverse=True)
+        parts = list(_read_blobs(group, chunks, needed.tolist(), count))
+        slots = zip(place.reshape(-1).tolist(), (wanted % chunks.per_chunk).tolist(), strict=True)
+        blobs = [parts[part][slot] for part, slot in slots]
     offsets = np.cumsum([0, *map(len, blobs)], dtype=np.int64)
     return _decode(group, _WHERE, b"".join(blobs), offsets, wanted)
 
 
-def _blobs_of(group: FsGroup, chunks: _ManifestChunks, wanted: IntArray, count: int) -> list[bytes]:
-    """Return the manifests of some objects, from the chunks that hold them."""
-    of_chunk = wanted // chunks.per_chunk
-    needed = np.unique(of_chunk)
-    stored = group.storage.get_many([chunks.key(group.level, chunk) for chunk in needed.tolist()])
-    items: list[bytes] = []
-    starts = np.zeros(len(needed), dtype=np.int64)
-    for place, (chunk, value) in enumerate(zip(needed.tolist(), stored, strict=True)):
-        with locate(level=group.level, array=_WHERE, chunk=str(chunk)):
-            if value is None:
-                raise MissingChunkError("the manifests of this chunk are promised and not there")
-            blobs = split_vlen_bytes(chunks.chain.decode(value).data)
-            if len(blobs) < min(chunks.per_chunk, count - chunk * chunks.per_chunk):
-                raise DecodeError(f"the chunk holds {len(blobs)} manifests, too few", rule="item-count")
-            starts[place] = len(items)
-            items += blobs
-    slots = starts[np.searchsorted(needed, of_chunk)] + wanted % chunks.per_chunk
-    return [items[slot] for slot in slots.tolist()]
+def _read_blobs(group: FsGroup, chunks: _ManifestChunks, needed: Sequence[int], count: int) -> Iterator[list[bytes]]:
+    """Yield the manifests of some chunks of the index: all in one batch, unless they are very many."""
+    for begin in range(0, len(needed), _CHUNKS_PER_BATCH):
+        some = needed[begin : begin + _CHUNKS_PER_BATCH]
+        stored = group.storage.get_many([chunks.key(group.level, chunk) for chunk in some])
+        for chunk, value in zip(some, stored, strict=True):
+            with locate(level=group.level, array=_WHERE, chunk=str(chunk)):
+                if value is None:
+                    raise MissingChunkError("the manifests of this chunk are promised and not there")
+                limit = group.limits.ceiling(memoryview(value).nbytes)
+                blobs = split_vlen_bytes(chunks.chain.decode(value, limit=limit).data)
+                expected = min(chunks.per_chunk, count - chunk * chunks.per_chunk)
+                # Zarr fills the last chunk up with empty items.
+                if len(blobs) < expected or any(blobs[expected:]):
+                    message = f"the chunk holds {len(blobs)} manifests, {expected} belong there"
+                    raise DecodeError(message, rule="item-count")
+                yield blobs
 
 
 def _declared_chunks(meta: ArrayMetadata) -> _ManifestChunks | None:
@@ -243,7 +251,7 @@ def _read_stream(group: FsGroup, count: int) -> ManifestTable:
 def _check_offsets(starts: IntArray, count: int, size: int) -> None:
     if len(starts) != count:
         raise DecodeError(f"{len(starts)} offsets, {count} objects are declared", rule="offset-count")
-    if count and (starts[0] != 0 or (np.diff(starts) < 0).any() or starts[-1] > size):
+    if count and (starts[0] != 0 or (starts[1:] < starts[:-1]).any() or starts[-1] > size):
         raise DecodeError(f"offsets begin at 0, never fall and stay within {size} bytes", rule="offsets")
 
 

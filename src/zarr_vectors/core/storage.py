@@ -10,15 +10,26 @@ import contextlib
 import errno
 import itertools
 import os
-import secrets
-import shutil
+import threading
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
-from zarr_vectors.core.keys import TEMPORARY_PREFIX
+from zarr_vectors.core.keys import NODE, TEMPORARY_PREFIX
+from zarr_vectors.core.local_files import (
+    Fence,
+    put_in_place,
+    read_file,
+    remove,
+    sweep,
+    sync_folder,
+    temporary_name,
+    write_file,
+)
+from zarr_vectors.core.nodes import MAX_DOCUMENT_BYTES
+from zarr_vectors.encoding.codecs import MAX_PAYLOAD_BYTES
 from zarr_vectors.exceptions import InputError, StorageError
 from zarr_vectors.typing import Buffer
 
@@ -30,9 +41,8 @@ if TYPE_CHECKING:
 DEFAULT_CONCURRENCY: Final = 64
 """Most requests under way at once, for stores that are not a local directory."""
 
-_SERIAL: Final = itertools.count()
-# Process numbers repeat, in containers above all: a file that a crash left behind must not be in the way.
-_TOKEN: Final = secrets.token_hex(4)
+# Where a directory can't be swapped for another: then it is cleared and filled.
+_NO_SIBLING: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -68,6 +78,14 @@ class Storage(Protocol):
         """Do the same as `put_many`, from an event loop."""
         ...
 
+    def put_new(self, key: str, value: Buffer) -> bool:
+        """Store a value unless the key is there already, and tell whether it was stored."""
+        ...
+
+    def begin_replacement(self) -> bool:
+        """Keep what is there until `flush` puts in its place all that is put from now on; tell whether that can be."""
+        ...
+
     def delete_many(self, keys: Sequence[str]) -> None:
         """Remove keys; those that are not there are left alone."""
         ...
@@ -98,15 +116,42 @@ class Storage(Protocol):
 
 
 class LocalStorage:
-    """A directory: plain file calls, each file replaced atomically."""
+    """A directory: plain file calls, each file replaced atomically.
+
+    Parameters
+    ----------
+    root
+        The directory.
+    durable
+        Whether every file is on the disk when `put_many` returns.
+    follow_links
+        Whether symbolic links inside may lead out of the directory.
+    max_bytes
+        Largest file that is read.
+    """
 
     transactional = False
 
-    def __init__(self, root: str | os.PathLike[str], *, durable: bool = False) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        durable: bool = False,
+        follow_links: bool = False,
+        max_bytes: int = MAX_PAYLOAD_BYTES,
+    ) -> None:
         self.root = Path(root)
         self.durable = durable
-        self._prefix = f"{self.root}/"
+        self.follow_links = follow_links
+        self.max_bytes = max_bytes
+        self._draft: Path | None = None
+        self._work_in(self.root)
+
+    def _work_in(self, base: Path) -> None:
+        self._base = base
+        self._prefix = f"{base}/"
         self._made: set[str] = set()
+        self._fence = None if self.follow_links else Fence(base)
 
     @property
     def url(self) -> str:
@@ -130,6 +175,41 @@ class LocalStorage:
         """Do the same as `put_many`, from an event loop."""
         await asyncio.to_thread(self.put_many, items)
 
+    def put_new(self, key: str, value: Buffer) -> bool:
+        """Write a file that nobody else has written, and tell whether it is ours."""
+        path = self._path(key)
+        with storage_errors(self, key):
+            self._ready_folder(str(path.parent))
+            temporary = path.with_name(temporary_name())
+            try:
+                write_file(str(temporary), memoryview(value).cast("B"), durable=self.durable)
+                # A link appears with its contents, and fails where there is something.
+                os.link(temporary, path)
+            except FileExistsError:
+                return False
+            finally:
+                temporary.unlink(missing_ok=True)
+        return True
+
+    def begin_replacement(self) -> bool:
+        """Fill a directory beside this one, which takes its place in `flush`."""
+        place = Path(os.path.realpath(self.root))
+        if not place.is_dir() or place.is_mount():
+            return False
+        draft = place.with_name(f"{TEMPORARY_PREFIX}new-{place.name}")
+        with storage_errors(self, ""):
+            try:
+                # What a write that was broken off left there, the old store or half of a new one.
+                remove(draft)
+                draft.mkdir()
+            except OSError as error:
+                if error.errno in _NO_SIBLING:
+                    return False
+                raise
+        self._draft = draft
+        self._work_in(draft)
+        return True
+
     def delete_many(self, keys: Sequence[str]) -> None:
         """Remove files; those that are not there are left alone."""
         for key in keys:
@@ -141,17 +221,23 @@ class LocalStorage:
         self._made.clear()
         with storage_errors(self, prefix):
             if prefix:
-                _remove(self._path(prefix))
+                path = self._path(prefix)
+                if self._fence is not None:
+                    self._fence.check_folder(str(path.parent))
+                    self._fence.forget()
+                remove(path)
                 return
             with contextlib.suppress(FileNotFoundError):
-                for path in list(self.root.iterdir()):
-                    _remove(path)
+                for path in list(self._base.iterdir()):
+                    remove(path)
 
     def list_dir(self, prefix: str) -> list[str]:
         """Return the names in a directory, sorted; empty where there is none."""
-        path = self._path(prefix) if prefix else self.root
+        path = self._path(prefix) if prefix else self._base
         with storage_errors(self, prefix):
             try:
+                if prefix and self._fence is not None:
+                    self._fence.check_folder(str(path))
                 names = [entry.name for entry in path.iterdir()]
             except FileNotFoundError:
                 return []
@@ -166,13 +252,29 @@ class LocalStorage:
         """Return zarr's own store over the directory."""
         from zarr.storage import LocalStore  # noqa: PLC0415  zarr is imported only when it is needed
 
-        return LocalStore(self.root)
+        return LocalStore(self._base)
 
     def flush(self) -> None:
-        """Do nothing: each file is there when it is put."""
+        """Put a replacement in its place; else do nothing, each file is there when it is put."""
+        if self._draft is None:
+            return
+        with storage_errors(self, ""):
+            place = Path(os.path.realpath(self.root))
+            put_in_place(self._draft, place)
+            if self.durable:
+                sync_folder(place.parent)
+            remove(self._draft)
+        self._draft = None
+        self._work_in(self.root)
 
     def discard(self) -> None:
-        """Remove the directory, unless it is a link: then what is in it."""
+        """Give up a replacement; else remove the directory, unless it is a link: then what is in it."""
+        if self._draft is not None:
+            with storage_errors(self, ""):
+                remove(self._draft)
+            self._draft = None
+            self._work_in(self.root)
+            return
         self.delete_dir("")
         if not self.root.is_symlink():
             with storage_errors(self, ""), contextlib.suppress(FileNotFoundError):
@@ -182,14 +284,13 @@ class LocalStorage:
         """Do nothing: no file stays open."""
 
     def _path(self, key: str) -> Path:
-        return self.root / check_key(key)
+        return self._base / check_key(key)
 
     def _read(self, key: str) -> bytes | None:
         path = f"{self._prefix}{check_key(key)}"
         with storage_errors(self, key):
             try:
-                with open(path, "rb", buffering=0) as file:  # noqa: PTH123  see _write
-                    return file.read()
+                return read_file(path, self._fence, MAX_DOCUMENT_BYTES if path.endswith(NODE) else self.max_bytes)
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
@@ -198,11 +299,10 @@ class LocalStorage:
         path = f"{self._prefix}{check_key(key)}"
         folder = path[: path.rindex("/")]
         with storage_errors(self, key):
-            if folder not in self._made:
-                self._make_folder(folder)
+            self._ready_folder(folder)
             temporary = f"{folder}/{temporary_name()}"
             try:
-                _write_file(temporary, value, durable=self.durable)
+                write_file(temporary, memoryview(value).cast("B"), durable=self.durable)
                 os.replace(temporary, path)  # noqa: PTH105
             except BaseException:
                 Path(temporary).unlink(missing_ok=True)
@@ -210,10 +310,18 @@ class LocalStorage:
             if self.durable:
                 sync_folder(folder)
 
-    def _make_folder(self, folder: str) -> None:
+    def _ready_folder(self, folder: str) -> None:
+        """Make a folder before the first write to it, or clear one that is there of what a crash left."""
+        if folder in self._made:
+            return
         path = Path(folder)
         new = [parent for parent in (path, *path.parents) if not parent.exists()] if self.durable else []
-        path.mkdir(parents=True, exist_ok=True)
+        if self._fence is not None:
+            self._fence.check_folder(folder)
+        if path.is_dir():
+            sweep(folder)
+        else:
+            path.mkdir(parents=True, exist_ok=True)
         for made in new:
             # A new folder outlasts a power failure once the folder above it is on the disk.
             sync_folder(made.parent)
@@ -291,6 +399,17 @@ class ZarrStorage:
                 await self.store.set(check_key(key), make(bytes(value)))
 
         await self._bounded(put, items)
+
+    def put_new(self, key: str, value: Buffer) -> bool:
+        """Store a value unless the key is there; two who ask at the same moment may both be told that it was not."""
+        if self.get_many([key])[0] is not None:
+            return False
+        self.put_many([(key, value)])
+        return True
+
+    def begin_replacement(self) -> bool:
+        """Refuse: keys are replaced one by one."""
+        return False
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Remove keys; those that are not there are left alone."""
@@ -375,6 +494,35 @@ def zarr_store_of(items: Mapping[str, Buffer]) -> "ZarrStore":
     return MemoryStore({key: make(bytes(value)) for key, value in items.items()}, read_only=True)
 
 
+def exists_many(storage: Storage, keys: Sequence[str]) -> list[bool]:
+    """Tell for each key whether it is there, where the backend can tell without reading it."""
+    if isinstance(storage, LocalStorage):
+        with storage_errors(storage, ""):
+            return [(storage.root / check_key(key)).is_file() for key in keys]
+    if not isinstance(storage, ZarrStorage):
+        return [found is not None for found in storage.get_many(keys)]
+    store, limit = storage.store, asyncio.Semaphore(storage.concurrency)
+
+    async def exists(key: str) -> bool:
+        async with limit:
+            with storage_errors(storage, key):
+                return await store.exists(check_key(key))
+
+    async def all_of_them() -> list[bool]:
+        return list(await asyncio.gather(*map(exists, keys)))
+
+    return run_async(all_of_them())
+
+
+def temporary_keys(storage: Storage) -> list[str]:
+    """Return the keys of files whose write was broken off, which listings leave out: only a directory has any."""
+    if not isinstance(storage, LocalStorage):
+        return []
+    with storage_errors(storage, ""):
+        found = storage.root.rglob(f"{TEMPORARY_PREFIX}*")
+        return sorted(path.relative_to(storage.root).as_posix() for path in found if path.is_file())
+
+
 def check_key(key: str) -> str:
     """Return a key that stays inside its store, or raise.
 
@@ -384,12 +532,12 @@ def check_key(key: str) -> str:
     parts = key.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in key or "\0" in key:
         raise InputError(f"{key!r} is not a key inside a store")
+    if not key.isascii():
+        try:
+            key.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{key!r} is not a key: it is not valid text") from error
     return key
-
-
-def temporary_name() -> str:
-    """Return a name for a file that is being written, which nobody else uses."""
-    return f"{TEMPORARY_PREFIX}{os.getpid()}-{_TOKEN}-{next(_SERIAL)}"
 
 
 @contextlib.contextmanager
@@ -419,34 +567,26 @@ def run_async(work: "Coroutine[None, None, R]") -> R:
     """Wait for work of an asynchronous store, on zarr's own event loop."""
     from zarr.core.sync import sync  # noqa: PLC0415
 
-    return sync(work)
+    tasks: list[asyncio.Task[R] | None] = []
+    given_up, ended = threading.Event(), threading.Event()
 
+    async def tracked() -> R:
+        tasks.append(asyncio.current_task())
+        try:
+            if given_up.is_set():
+                work.close()
+                raise asyncio.CancelledError
+            return await work
+        finally:
+            ended.set()
 
-def _write_file(path: str, value: Buffer, *, durable: bool) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        left = memoryview(value).cast("B")
-        while left:
-            left = left[os.write(descriptor, left) :]
-        if durable:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(folder: str | Path) -> None:
-    """Bring the names in a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _remove(path: Path) -> None:
-    """Remove whatever is at a path, without following a link; nothing there is fine."""
-    with contextlib.suppress(FileNotFoundError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+        return sync(tracked())
+    except KeyboardInterrupt:
+        # What goes on in the other thread could still write after the caller has cleaned up.
+        given_up.set()
+        for task in tasks:
+            if task is not None:
+                task.get_loop().call_soon_threadsafe(task.cancel)
+                ended.wait()
+        raise

@@ -5,17 +5,15 @@ store without it does not open. A marker tells an unfinished write from a place 
 a store.
 """
 
-import json
-import os
-import platform
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 from zarr_vectors.constants import ARRAY_KINDS, VERTICES
-from zarr_vectors.core.group import FsGroup
-from zarr_vectors.core.keys import NODE, array_name_of, parse_level_name
+from zarr_vectors.core.group import FsGroup, check_discriminator
+from zarr_vectors.core.keys import NODE, array_name_of, check_array_path, parse_level_name
+from zarr_vectors.core.limits import DEFAULT_LIMITS, ReadLimits
+from zarr_vectors.core.lock import MARKER, WriteLock, describe
 from zarr_vectors.core.metadata import (
     ARRAYS_KEY,
     LEVEL_KEY,
@@ -31,7 +29,9 @@ from zarr_vectors.core.storage import Storage
 from zarr_vectors.exceptions import (
     DecodeError,
     InputError,
+    MetadataError,
     ObjectNotFoundError,
+    Problem,
     StoreExistsError,
     StoreNotFoundError,
     UnfinishedWriteError,
@@ -39,8 +39,17 @@ from zarr_vectors.exceptions import (
 )
 from zarr_vectors.typing import Buffer
 
-MARKER: Final = "zarr_vectors.unfinished"
-"""Key that exists while a store is being written."""
+__all__ = [
+    "MARKER",
+    "Mode",
+    "StoreDraft",
+    "create_store",
+    "dataset_of",
+    "level_document",
+    "list_levels",
+    "read_level",
+    "read_root",
+]
 
 Mode = Literal["x", "w"]
 
@@ -72,22 +81,27 @@ def read_root(storage: Storage) -> RootMetadata:
 
 def list_levels(storage: Storage, root: RootMetadata) -> list[int]:
     """Return the numbers of the store's levels: those the NGFF block lists, or, without one, those on disk."""
-    names = [dataset.path for dataset in root.multiscale.datasets] or storage.list_dir("")
-    return sorted({level for name in names if (level := parse_level_name(name)) is not None})
+    paths = [dataset.path for dataset in root.multiscale.datasets]
+    for number, path in enumerate(paths):
+        if parse_level_name(path) is None:
+            problem = Problem(f"multiscales[0].datasets[{number}].path", "level-name", f"{path!r:.80} is not a level")
+            raise MetadataError([problem]).at(store=storage.url)
+    return sorted({level for name in paths or storage.list_dir("") if (level := parse_level_name(name)) is not None})
 
 
-def read_level(storage: Storage, root: RootMetadata, level: int) -> FsGroup:
+def read_level(storage: Storage, root: RootMetadata, level: int, *, limits: ReadLimits = DEFAULT_LIMITS) -> FsGroup:
     """Return one level; one request."""
     (document,) = storage.get_many([f"{level}/{NODE}"])
     with locate(store=storage.url, level=level):
         if document is None:
-            raise ObjectNotFoundError("the store has no such level")
+            raise ObjectNotFoundError(f"the store has no such level: {level}/{NODE} is not there")
         attributes = group_attributes(parse_document(document))
         metadata = LevelMetadata.from_attrs(attributes)
         if metadata.level != level:
             raise DecodeError(f"the level group calls itself {metadata.level}", rule="level")
         arrays = attributes.get(ARRAYS_KEY)
-        return FsGroup(storage, root, metadata.on(root), _parse_arrays(arrays), complete=arrays is not None)
+        known = _parse_arrays(arrays)
+        return FsGroup(storage, root, metadata.on(root), known, complete=arrays is not None, limits=limits)
 
 
 class StoreDraft:
@@ -96,9 +110,10 @@ class StoreDraft:
     As a context manager it commits at the end of the block; after an error it removes what it wrote.
     """
 
-    def __init__(self, storage: Storage, metadata: RootMetadata) -> None:
+    def __init__(self, storage: Storage, metadata: RootMetadata, lock: WriteLock | None = None) -> None:
         self.storage = storage
         self.metadata = metadata
+        self._lock = lock
         self.levels: dict[int, FsGroup] = {}
         self._finished = False
 
@@ -129,9 +144,9 @@ class StoreDraft:
         multiscale = self.metadata.multiscale.model_copy(update={"datasets": tuple(map(dataset_of, groups))})
         root = self.metadata.model_copy(update={"multiscale": multiscale})
         self.storage.put_many([(NODE, group_document(root.to_attrs()))])
-        if not self.storage.transactional:
-            self.storage.delete_many([MARKER])
         self.storage.flush()
+        if self._lock is not None:
+            self._lock.release(self.storage)
         self._finished = True
         return root
 
@@ -139,7 +154,14 @@ class StoreDraft:
         """Remove what was written; a draft that was committed stays."""
         if not self._finished:
             self._finished = True
+            if self._lock is not None:
+                # The marker goes last: until then what is left can be told from what is not ours.
+                for name in self.storage.list_dir(""):
+                    if name != MARKER:
+                        self.storage.delete_dir(name)
             self.storage.discard()
+            if self._lock is not None:
+                self._lock.release(self.storage)
 
     def __enter__(self) -> Self:
         return self
@@ -164,28 +186,46 @@ def create_store(storage: Storage, metadata: RootMetadata, *, mode: Mode = "x") 
     metadata
         Of the root; the levels of its NGFF block follow from what is added.
     mode
-        ``"x"``: refuse a place that holds anything. ``"w"``: replace a zarr-vectors store.
+        ``"x"``: refuse a place that holds anything. ``"w"``: replace a zarr-vectors store, which
+        stays as it is until the new one is whole where the storage can do that: in a local
+        directory, and in a zip file.
 
     Raises
     ------
     StoreExistsError
         If something is there; in mode ``"w"``, if it is not a zarr-vectors store.
+    UnfinishedWriteError
+        If another process is writing there.
     """
     if mode not in get_args(Mode):
         raise InputError(f"mode is one of {', '.join(get_args(Mode))}, not {mode!r}")
     names = storage.list_dir("")
     with locate(store=storage.url):
-        if names and mode == "x":
-            raise StoreExistsError("something is there already: choose another place, or replace a store with mode='w'")
-        if names and not _may_replace(storage, names):
-            raise StoreExistsError("what is there is not a zarr-vectors store, so it is not replaced: remove it first")
-    if not storage.transactional:
-        storage.put_many([(MARKER, _marker())])
-        storage.delete_many([NODE])
-        for name in names:
-            if name not in (MARKER, NODE):
-                storage.delete_dir(name)
-    return StoreDraft(storage, metadata)
+        _check_place(storage, names, mode)
+        if storage.transactional:
+            return StoreDraft(storage, metadata)
+        lock = WriteLock()
+        lock.take(storage, take_over=mode == "w")
+        now = storage.list_dir("")
+        if {*now} - {MARKER} != {*names} - {MARKER}:
+            lock.release(storage)
+            raise StoreExistsError("another write has changed what is there: look at it, and write again")
+    if NODE in names and storage.begin_replacement():
+        # The lock moves along with the place.
+        storage.put_many([(MARKER, lock.marker)])
+        return StoreDraft(storage, metadata, lock)
+    storage.delete_many([NODE])
+    for name in names:
+        if name not in (MARKER, NODE):
+            storage.delete_dir(name)
+    return StoreDraft(storage, metadata, lock)
+
+
+def _check_place(storage: Storage, names: Sequence[str], mode: Mode) -> None:
+    if mode == "x" and any(name != MARKER for name in names):
+        raise StoreExistsError("something is there already: choose another place, or replace a store with mode='w'")
+    if names and mode == "w" and not _may_replace(storage, names):
+        raise StoreExistsError("what is there is not a zarr-vectors store, so it is not replaced: remove it first")
 
 
 def level_document(group: FsGroup) -> bytes:
@@ -226,14 +266,23 @@ def _parse_arrays(block: object) -> dict[str, ArrayMetadata]:
         return {}
     if not isinstance(block, Mapping):
         raise DecodeError(f"{ARRAYS_KEY} must be a JSON object", rule="json")
-    return {str(path): ArrayMetadata.parse(meta, f"{ARRAYS_KEY}.{path}") for path, meta in block.items()}
+    arrays: dict[str, ArrayMetadata] = {}
+    for path, block_of_array in block.items():
+        try:
+            check_array_path(path)
+        except InputError as error:
+            raise MetadataError([Problem(ARRAYS_KEY, "array-path", error.message)]).at(array=error.array) from error
+        with locate(array=path):
+            arrays[path] = ArrayMetadata.parse(block_of_array, f"{ARRAYS_KEY}.{path}")
+            check_discriminator(path, arrays[path])
+    return arrays
 
 
 def _explain_missing_root(storage: Storage) -> Exception:
     (marker,) = storage.get_many([MARKER])
     names = storage.list_dir("")
     if marker is not None:
-        return UnfinishedWriteError(f"a write {_describe(marker)} did not finish: write it again with mode='w'")
+        return UnfinishedWriteError(f"a write {describe(marker)} did not finish: write it again with mode='w'")
     if any(parse_level_name(name) is not None for name in names):
         return UnfinishedWriteError(
             "there are levels and no root zarr.json: a write did not finish; write it again with mode='w'"
@@ -244,7 +293,7 @@ def _explain_missing_root(storage: Storage) -> Exception:
     return StoreNotFoundError(f"this is not a zarr-vectors store{hint}, it has no zarr.json")
 
 
-def _may_replace(storage: Storage, names: list[str]) -> bool:
+def _may_replace(storage: Storage, names: Sequence[str]) -> bool:
     """Tell whether what is there is a store, finished or not: anything else is not ours to remove."""
     if MARKER in names:
         return True
@@ -259,16 +308,3 @@ def _is_ours(document: Buffer) -> bool:
     except DecodeError:
         return False
     return ROOT_KEY in attributes or LEVEL_KEY in attributes
-
-
-def _marker() -> bytes:
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    return json.dumps({"started": started, "host": platform.node(), "pid": os.getpid()}).encode()
-
-
-def _describe(marker: Buffer) -> str:
-    try:
-        fields: dict[str, Any] = parse_document(marker)
-    except DecodeError:
-        return "that began here"
-    return f"that began {fields.get('started')} (process {fields.get('pid')} on {fields.get('host')})"

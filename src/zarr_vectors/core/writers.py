@@ -260,7 +260,7 @@ def write_groups(
     """Store groups: the object ids of group ``g`` are ``object_ids[offsets[g]:offsets[g + 1]]``."""
     with locate(level=group.level, array=GROUPS):
         ids, starts = encode_groups(np.asarray(object_ids, np.int64), np.asarray(offsets, np.int64))
-    fields = {"shape": None, "num_groups": len(starts)}
+    fields = {"shape": None, "num_groups": len(starts), "num_ids": len(ids)}
     _write_dense(group, GROUPS, ids, options, fields, side=[(OFFSETS, starts)])
 
 
@@ -349,6 +349,8 @@ def _write_rows(
         compressor=options.compressor,
         checksum=options.checksum,
         shape=[total, *tail],
+        # An array of chunks does not tell how many there are: without a number, one that is lost is not missed.
+        num_chunks=len(filled),
         **fields,
     )
     payloads = ((chunk_key(coords), _as_stored(values, options)) for coords, values in filled.items())

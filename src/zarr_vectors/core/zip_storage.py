@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from zarr_vectors.core.storage import ZarrStorage, run_async, storage_error, storage_errors, temporary_name
+from zarr_vectors.core.local_files import sweep, temporary_name
+from zarr_vectors.core.storage import ZarrStorage, run_async, storage_error, storage_errors
 from zarr_vectors.exceptions import StorageError, StoreExistsError, StoreNotFoundError
 from zarr_vectors.typing import Buffer
 
@@ -24,7 +25,7 @@ class ZipStorage:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._temporary = path.with_name(f"{temporary_name()}-{path.name}")
+        self._temporary = path.with_name(temporary_name(path.name))
         self._before = self._open_before()
         self._new: ZarrStorage | None = None
 
@@ -49,6 +50,15 @@ class ZipStorage:
         """Do the same as `put_many`, from an event loop."""
         target = await asyncio.to_thread(self._target)
         await target.put_many_async(items)
+
+    def put_new(self, key: str, value: Buffer) -> bool:
+        """Add to the new file, which nobody else writes to."""
+        self.put_many([(key, value)])
+        return True
+
+    def begin_replacement(self) -> bool:
+        """Do nothing: a zip file is always replaced as a whole."""
+        return True
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Refuse: a zip file only grows."""
@@ -98,6 +108,7 @@ class ZipStorage:
         if self._new is None:
             with storage_errors(self, ""):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
+                sweep(self.path.parent, self.path.name)
                 self._new = _open_zip_store(self._temporary, "w")
         return self._new
 

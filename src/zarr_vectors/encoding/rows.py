@@ -23,6 +23,11 @@ ROW_DTYPES: Final = (
 """Names of the dtypes that rows may have, as the metadata spells them."""
 
 
+MAX_ROW_AXES: Final = 16
+MAX_ROW_BYTES: Final = 2**31
+"""Largest row: without rows, a shape on paper could still be one that no array can have."""
+
+
 def row_dtype(name: str) -> np.dtype[np.generic]:
     """Return the little-endian dtype that a ``dtype`` of the metadata names.
 
@@ -101,6 +106,8 @@ def decode_rows(
     if min(tail, default=1) < 1:
         raise DecodeError(f"a row of shape {tail} holds nothing", rule="row-width")
     row_size = item.itemsize * math.prod(tail)
+    if len(tail) > MAX_ROW_AXES or row_size > MAX_ROW_BYTES:
+        raise DecodeError(f"a row of {len(tail)} axes and {row_size} bytes is too large", rule="row-width")
     if len(flat) % row_size:
         raise DecodeError(f"{len(flat)} bytes are not whole rows of {row_size} bytes", rule="row-size")
     found = len(flat) // row_size

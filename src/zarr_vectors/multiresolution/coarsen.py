@@ -1,7 +1,8 @@
 """One level from the one below it, by bins: chunk by chunk of the coarser grid, then object by object.
 
 Memory: the chunks of the level below that one coarser chunk covers, or one batch of objects, plus
-four bytes for each vertex of the level below (its parent) and eight for each metavertex (its bin).
+four bytes for each vertex of the level below (its parent), eight for each metavertex (its bin),
+the links that remain and the manifests.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from zarr_vectors.core.keys import array_path, chunk_key
 from zarr_vectors.core.metadata import ArrayMetadata
 from zarr_vectors.core.writers import WriteOptions
 from zarr_vectors.encoding.fragments import encode_ranges
+from zarr_vectors.multiresolution.batches import NamedByChunk, named_by_chunk, object_batches
 from zarr_vectors.multiresolution.metavertices import (
     Reducer,
     RowGroups,
@@ -33,11 +35,8 @@ from zarr_vectors.multiresolution.metavertices import (
 )
 from zarr_vectors.multiresolution.plan import LevelPlan
 from zarr_vectors.query.chunks import Fetch, LoadedChunks, Need, load_chunks, match_rows
-from zarr_vectors.query.execute import read
 from zarr_vectors.query.index import LevelIndex
-from zarr_vectors.query.manifests import fragments_of_manifests
 from zarr_vectors.query.result import Result
-from zarr_vectors.query.selection import Selection
 from zarr_vectors.ragged import Ragged, changes, offsets_from_counts
 from zarr_vectors.spatial.grid import ChunkGrid
 from zarr_vectors.spatial.partition import Layout
@@ -47,21 +46,21 @@ from zarr_vectors.typing import JSON, AnyArray, BoolArray, IntArray
 BYTES_PER_PUT = 8 * 1024 * 1024
 """Payloads that wait before they are stored together."""
 
-ROWS_PER_BATCH = 1_000_000
-"""Vertices of the objects that are read at a time."""
-
 NO_PARENT = -1
+
+_LARGEST_INT32 = 2**31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parents:
-    """The metavertex of each vertex of the level below: a row of the coarser chunk that covers its chunk."""
+    """The metavertex of each vertex of the level below."""
 
-    fine_chunks: IntArray
-    coarse_of: IntArray
-    """Number of the coarser chunk that covers each chunk; -1 where no vertex of it survives."""
-    rows: list[npt.NDArray[np.int32]]
-    """For each chunk, the parent of each row; -1 for vertices that are not kept."""
+    chunks: IntArray
+    """The chunks of the level below."""
+    row_offsets: IntArray
+    """(chunks + 1,): their rows."""
+    numbers: npt.NDArray[np.int32] | IntArray
+    """For each row, its metavertex, numbered through the chunks of the new level; -1 if it is not kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,22 +69,13 @@ class Coarse:
 
     layout: Layout
     """One row, and one fragment, a metavertex."""
-    bins: IntArray
-    """Flat bin of each metavertex in its chunk, ascending within a chunk."""
-    grid: ChunkGrid
+    places: "_Places"
     parents: Parents
     links: IntArray
     """(links, width) metavertices, for links inside chunks of the level below; with repeats."""
     link_attributes: dict[str, Column]
-
-    def find(self, positions: AnyArray) -> IntArray:
-        """Return the metavertex of each position of a kept object."""
-        chunks = self.grid.chunks_of(positions)
-        number = match_rows(self.layout.chunks, chunks)
-        bins = self.grid.bins_of(positions, chunks)
-        per_chunk = int(np.prod(self.grid.bins_per_chunk))
-        keys = np.repeat(np.arange(len(self.layout.chunks)), np.diff(self.layout.row_offsets)) * per_chunk + self.bins
-        return np.searchsorted(keys, number * per_chunk + bins)
+    members: Ragged | None
+    """The metavertices of each kept object, where their order means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +88,7 @@ class CoarsenOptions:
 
 
 def coarsen_chunks(
-    index: LevelIndex, group: FsGroup, plan: LevelPlan, kept: IntArray | None, options: CoarsenOptions
+    index: LevelIndex, group: FsGroup, plan: LevelPlan, kept: IntArray | None, options: CoarsenOptions, *, sparse: bool
 ) -> Coarse:
     """Write the metavertices of a level, and return where they are.
 
@@ -111,74 +101,150 @@ def coarsen_chunks(
     plan
         Its grid.
     kept
-        The objects that survive; ``None``: every vertex does.
+        The objects that survive; ``None``: there are none.
     options
         Reducers, codecs and threads.
+    sparse
+        Whether only vertices of kept objects survive; else every vertex does.
     """
-    grid = ChunkGrid(plan.chunk_shape, plan.bin_shape)
-    fine = index.chunks
-    covering = np.floor_divide(fine, np.array(plan.chunk_scale, dtype=np.int64))
-    chunks, number = np.unique(covering, axis=0, return_inverse=True)
-    members = Ragged(
-        np.argsort(number.reshape(-1), kind="stable"), offsets_from_counts(np.bincount(number.reshape(-1)))
-    )
-    survivors = None if kept is None else _surviving_fragments(index, kept)
-
-    below = _Below(index, survivors, options)
-
-    def work(chunk: int) -> _ChunkResult:
-        which = members.values[members.offsets[chunk] : members.offsets[chunk + 1]]
-        return _coarsen_chunk(below, grid, chunks[chunk], which)
-
-    writer = _LevelWriter(group, options)
-    results: list[_ChunkResult] = []
-    for chunk, result in enumerate(_in_threads(work, len(chunks), options.workers)):
-        writer.put(chunks[chunk], result)
-        results.append(result.without_payload())
-    writer.finish()
-    return _assemble(fine, chunks, members, results, grid)
+    by_chunk = kept is not None and not index.geometry.by_object
+    named = named_by_chunk(index, kept) if kept is not None and (sparse or by_chunk) else None
+    below = _Below(index, ChunkGrid(plan.chunk_shape, plan.bin_shape), named, options, sparse=sparse)
+    try:
+        return _coarsen(below, group, covering_chunks(index.chunks, plan))
+    except _StrayError:
+        # Where sizes have no exact binary form, or rows lie a little outside of their chunk, the
+        # coarser chunk of a vertex need not be the one that covers its chunk: look at the vertices.
+        group.storage.delete_dir(str(group.level))
+        group.arrays.clear()
+        return _coarsen(below, group, _touched_chunks(index, below.grid))
 
 
 def object_metavertices(index: LevelIndex, coarse: Coarse, kept: IntArray) -> Iterator[tuple[Result, IntArray, Ragged]]:
-    """Yield batches of kept objects: as read, the metavertex of each vertex, and those of each object in order.
+    """Yield batches of paths or trees: as read, the metavertex of each vertex, and those along each object.
 
-    Along a path consecutive repeats are dropped; elsewhere each metavertex comes once, ascending.
+    Consecutive repeats are dropped.
     """
     for result in object_batches(index, kept):
-        meta = coarse.find(result.positions)
-        visited = meta[result.object_rows.values]
+        meta = coarse.places.find(result.positions)
         owners = result.object_rows.owners
-        if index.geometry.by_object:
-            keep = changes(visited) | changes(owners)
-        else:
-            order = np.lexsort((visited, owners))
-            visited, owners = visited[order], owners[order]
-            keep = changes(visited) | changes(owners)
+        keep = changes(meta) | changes(owners)
         counts = np.bincount(owners[keep], minlength=len(result.objects))
-        yield result, meta, Ragged(visited[keep], offsets_from_counts(counts))
+        yield result, meta, Ragged(meta[keep], offsets_from_counts(counts))
 
 
-def object_lengths(index: LevelIndex, ids: IntArray) -> npt.NDArray[np.float64]:
-    """Return the length of each object of the level: along its edges for paths and trees, else its vertices."""
-    lengths = np.zeros(index.num_objects)
-    for result in object_batches(index, ids):
-        lengths[result.objects] = result.object_rows.counts
-        if index.geometry.by_object and result.object_ids is not None:
-            steps = result.positions[result.edges].astype(np.float64)
-            spans = np.linalg.norm(steps[:, 1] - steps[:, 0], axis=1)
-            owners = result.object_ids[result.edges[:, 0]]
-            # An object of one vertex has no length, and is there nevertheless.
-            lengths[result.objects] = np.finfo(np.float64).tiny
-            lengths += np.bincount(owners, weights=spans, minlength=index.num_objects)
-    return lengths
+def distinct_ends(links: IntArray) -> BoolArray:
+    """Tell which links have all their ends, and no two of them in one bin."""
+    there: BoolArray = np.all(links >= 0, axis=1)
+    return there & ~_repeated_ends(links)
 
 
-def object_batches(index: LevelIndex, ids: IntArray, *, attributes: tuple[str, ...] | None = ()) -> Iterator[Result]:
-    """Yield objects of a level, about `ROWS_PER_BATCH` vertices at a time; ``None``: with all attributes."""
-    average = max(index.group.metadata.vertex_count / max(index.num_objects, 1), 1.0)
-    size = max(int(ROWS_PER_BATCH / average), 1)
-    for begin in range(0, len(ids), size):
-        yield read(index, Selection(object_ids=ids[begin : begin + size], attributes=attributes))
+class _StrayError(Exception):
+    """A vertex lies in another chunk of the new grid than the one that covers its chunk."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Places:
+    """Where metavertices are: to find that of a position."""
+
+    grid: ChunkGrid
+    chunks: IntArray
+    ranks: IntArray
+    """The bins that occur in any chunk, ascending: their numbers are smaller than those of all bins."""
+    keys: IntArray
+    """Of each metavertex, ascending."""
+
+    def find(self, positions: AnyArray) -> IntArray:
+        """Return the metavertex of each position; there must be one."""
+        chunks = self.grid.chunks_of(positions)
+        number = match_rows(self.chunks, chunks)
+        rank = np.searchsorted(self.ranks, self.grid.bins_of(positions, chunks))
+        return np.searchsorted(self.keys, number * len(self.ranks) + rank)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Below:
+    """The level below, and how it is coarsened."""
+
+    index: LevelIndex
+    grid: ChunkGrid
+    """Of the new level."""
+    named: NamedByChunk | None
+    options: CoarsenOptions
+    sparse: bool
+
+    @property
+    def need(self) -> Need:
+        """What is read of each chunk."""
+        index = self.index
+        _, link_names = index.chosen_attributes(None)
+        flat = index.geometry.has_links and not index.geometry.rooted
+        return Need(
+            fragments=self.named is not None,
+            links=flat,
+            attributes=tuple(index.attribute_names(VERTEX_ATTRIBUTES)),
+            link_attributes=tuple(link_names) if flat else (),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cover:
+    """Chunks of the new level, and the chunks of the level below that hold their vertices."""
+
+    chunks: IntArray
+    members: Ragged
+    nested: bool
+    """Whether each chunk of the level below lies in one of the new level."""
+
+    def members_of(self, chunk: int) -> IntArray:
+        """Return the chunks of the level below, by number, that hold vertices of a chunk of the new level."""
+        return self.members.values[self.members.offsets[chunk] : self.members.offsets[chunk + 1]]
+
+
+def covering_chunks(fine: IntArray, plan: LevelPlan) -> Cover:
+    """Return the chunks of a planned level that cover those of the level below."""
+    covering = np.floor_divide(fine, np.array(plan.chunk_scale, dtype=np.int64))
+    chunks, number = np.unique(covering, axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    counts = np.bincount(number, minlength=len(chunks))
+    return Cover(chunks, Ragged(np.argsort(number, kind="stable"), offsets_from_counts(counts)), nested=True)
+
+
+def _touched_chunks(index: LevelIndex, grid: ChunkGrid) -> Cover:
+    """Find the chunks of the new level by looking at every position."""
+    touched: list[IntArray] = []
+    for number in range(len(index.chunks)):
+        positions = load_chunks(Fetch(index.group), index.chunks[number : number + 1], Need()).positions
+        coords = np.unique(grid.chunks_of(positions), axis=0)
+        touched.append(np.column_stack([coords, np.full(len(coords), number)]))
+    pairs = np.concatenate(touched)
+    chunks, number_of = np.unique(pairs[:, :-1], axis=0, return_inverse=True)
+    number_of = number_of.reshape(-1)
+    order = np.lexsort((pairs[:, -1], number_of))
+    counts = np.bincount(number_of, minlength=len(chunks))
+    return Cover(chunks, Ragged(pairs[order, -1], offsets_from_counts(counts)), nested=False)
+
+
+def _coarsen(below: _Below, group: FsGroup, cover: Cover) -> Coarse:
+    home = np.full(len(below.index.chunks), -1, dtype=np.int64)
+    home[cover.members.values[::-1]] = cover.members.owners[::-1]
+    need = below.need
+
+    def work(chunk: int) -> _ChunkResult:
+        which = cover.members_of(chunk)
+        return _coarsen_chunk(below, need, cover, chunk, home[which] == chunk)
+
+    # The arrays must be declared even where no vertex is kept. This also reads, before threads
+    # do, all metadata that the level keeps.
+    nothing = Cover(np.zeros((1, group.ndim), np.int64), Ragged(home[:0], np.zeros(2, np.int64)), nested=cover.nested)
+    sample = _coarsen_chunk(below, need, nothing, 0, np.empty(0, dtype=np.bool_))
+    writer = _LevelWriter(group, below.options, sample)
+    results: list[_ChunkResult] = []
+    for chunk, result in enumerate(_in_threads(work, len(cover.chunks), below.options.workers)):
+        writer.put(cover.chunks[chunk], result)
+        results.append(result.without_payload())
+    writer.finish()
+    return _assemble(below, cover, results, sample)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,50 +257,53 @@ class _ChunkResult:
     count: int
     parents: list[npt.NDArray[np.int32]]
     """By chunk of the level below."""
-    links: IntArray
-    """(links, width) rows of this chunk."""
+    links: list[npt.NDArray[np.int32]]
+    """By chunk of the level below: (links, width) rows of it, without those that certainly vanish."""
     link_attributes: dict[str, Column]
+    members: IntArray
+    """(pairs, 2): place of a kept object, row."""
 
     def without_payload(self) -> "_ChunkResult":
+        """Return what is needed once the metavertices are written."""
         return _ChunkResult(
-            self.positions[:0], {}, self.bins, self.count, self.parents, self.links, self.link_attributes
+            self.positions[:0], {}, self.bins, self.count, self.parents, self.links, self.link_attributes, self.members
         )
 
 
-def _coarsen_chunk(below: "_Below", grid: ChunkGrid, chunk: IntArray, which: IntArray) -> _ChunkResult:
-    """Return the metavertices of one chunk of the new grid, which covers some of the level below."""
-    index, survivors = below.index, below.survivors
-    names = index.attribute_names(VERTEX_ATTRIBUTES)
-    _, link_names = index.chosen_attributes(None)
-    flat = index.geometry.has_links and not index.geometry.rooted
-    need = Need(
-        fragments=survivors is not None,
-        links=flat,
-        attributes=tuple(names),
-        link_attributes=tuple(link_names) if flat else (),
-    )
+def _coarsen_chunk(below: _Below, need: Need, cover: Cover, chunk: int, at_home: BoolArray) -> _ChunkResult:
+    """Return the metavertices of one chunk of the new grid, from those of the level below that hold its vertices."""
+    index, grid, coords = below.index, below.grid, cover.chunks[chunk]
+    which = cover.members_of(chunk)
     loaded = load_chunks(Fetch(index.group), index.chunks[which], need, link_width=index.link_width)
-    alive = None if survivors is None else survivors.rows(loaded, which)
-    rows = np.arange(loaded.num_rows, dtype=np.int64) if alive is None else np.flatnonzero(alive)
+    alive = np.ones(loaded.num_rows, dtype=np.bool_)
+    named: tuple[IntArray, IntArray] | None = None
+    if below.named is not None:
+        named = below.named.rows(loaded, which)
+        if below.sparse:
+            alive[:] = False
+            alive[named[1]] = True
+    here = alive & (grid.chunks_of(loaded.positions) == coords).all(axis=1)
+    if cover.nested and np.count_nonzero(here) != np.count_nonzero(alive):
+        raise _StrayError
+    rows = np.flatnonzero(here)
     positions = loaded.positions.take(rows, axis=0)
-    bins = grid.bins_of(positions, np.broadcast_to(chunk, positions.shape))
-    groups = group_rows(bins)
+    groups = group_rows(grid.bins_of(positions, np.broadcast_to(coords, positions.shape)))
     parent = np.full(loaded.num_rows, NO_PARENT, dtype=np.int32)
     parent[rows] = groups.group_of
-    bounds = loaded.row_offsets.tolist()
     columns = {
-        name: Column(values.take(rows, axis=0), *_description(index, name))
+        name: Column(values.take(rows, axis=0), *_description(index, VERTEX_ATTRIBUTES, name))
         for name, values in loaded.attributes.items()
     }
-    links, link_columns = _coarse_links(index, loaded, parent)
+    links, link_columns = _remaining_links(index, loaded, alive, parent, at_home)
     return _ChunkResult(
-        positions=_inside_bins(centroids(positions, groups), positions, groups, grid, chunk),
+        positions=_inside_bins(centroids(positions, groups), positions, groups, grid, coords),
         attributes=reduce_columns(columns, groups, below.options.reducers),
         bins=groups.keys,
         count=len(groups.keys),
-        parents=[parent[begin:end] for begin, end in pairwise(bounds)],
+        parents=[parent[begin:end] for begin, end in pairwise(loaded.row_offsets.tolist())],
         links=links,
         link_attributes=link_columns,
+        members=np.empty((0, 2), np.int64) if named is None else _members(named, parent),
     )
 
 
@@ -248,70 +317,90 @@ def _inside_bins(means: AnyArray, positions: AnyArray, groups: RowGroups, grid: 
     return means
 
 
-def _coarse_links(
-    index: LevelIndex, loaded: LoadedChunks, parent: npt.NDArray[np.int32]
-) -> tuple[IntArray, dict[str, Column]]:
-    links = parent[loaded.links].astype(np.int64)
-    whole = distinct_ends(links)
+def _members(named: tuple[IntArray, IntArray], parent: npt.NDArray[np.int32]) -> IntArray:
+    """Return which object has which of the metavertices, each pair once."""
+    objects, rows = named
+    pairs = np.stack([objects, parent[rows].astype(np.int64)], axis=1)
+    return np.unique(pairs[pairs[:, 1] >= 0], axis=0)
+
+
+def _remaining_links(
+    index: LevelIndex,
+    loaded: LoadedChunks,
+    alive: BoolArray,
+    parent: npt.NDArray[np.int32],
+    at_home: BoolArray,
+) -> tuple[list[npt.NDArray[np.int32]], dict[str, Column]]:
+    """Return links of the chunks that are dealt with here, as rows of each, and their attributes."""
+    of_chunk = np.searchsorted(loaded.row_offsets, loaded.links[:, 0], side="right") - 1
+    remain = at_home[of_chunk] & alive[loaded.links].all(axis=1) & ~_repeated_ends(parent[loaded.links])
     columns = {
-        name: Column(values[whole], *_link_description(index, name)) for name, values in loaded.link_attributes.items()
+        name: Column(values[remain], *_description(index, LINK_ATTRIBUTES, name, 0))
+        for name, values in loaded.link_attributes.items()
     }
-    return links[whole], columns
+    local = (loaded.links - loaded.row_offsets[of_chunk][:, None])[remain].astype(np.int32)
+    ends = np.searchsorted(of_chunk[remain], np.arange(len(at_home) + 1))
+    return [local[begin:end] for begin, end in pairwise(ends.tolist())], columns
 
 
-def distinct_ends(links: IntArray) -> BoolArray:
-    """Tell which links have all their ends, and no two of them in one bin."""
-    good: BoolArray = np.all(links >= 0, axis=1)
+def _repeated_ends(links: npt.NDArray[np.int32] | IntArray) -> BoolArray:
+    """Tell which links have two ends in one bin."""
+    repeated = np.zeros(len(links), dtype=np.bool_)
     for first in range(links.shape[1]):
         for second in range(first + 1, links.shape[1]):
-            good &= links[:, first] != links[:, second]
-    return good
+            repeated |= (links[:, first] == links[:, second]) & (links[:, first] >= 0)
+    return repeated
 
 
 class _LevelWriter:
     """Puts the payloads of a level some chunks at a time, and the arrays' metadata at the end."""
 
-    def __init__(self, group: FsGroup, options: CoarsenOptions) -> None:
+    def __init__(self, group: FsGroup, options: CoarsenOptions, sample: _ChunkResult) -> None:
         self.group = group
         self.options = options.write
-        self.totals: dict[str, int] = {}
-        self.samples: dict[str, Column] = {}
+        self.samples = self._columns(sample)
+        self.totals = dict.fromkeys(self.samples, 0)
+        self.codecs = {array: self._meta(array).codecs or () for array in self.samples}
+        self.fragments = chunked_meta(VERTEX_FRAGMENTS, "uint8", encoding=FRAGMENT_INDEX_ENCODING)
         self.waiting: list[tuple[str, str, AnyArray, Sequence[Mapping[str, JSON]]]] = []
         self.waiting_bytes = 0
 
     def put(self, chunk: IntArray, result: _ChunkResult) -> None:
+        """Take the metavertices of a chunk."""
         if result.count == 0:
             return
         node = chunk_key(chunk.tolist())
-        columns = {VERTICES: Column(result.positions)}
-        columns |= {array_path(VERTEX_ATTRIBUTES, name=name): column for name, column in result.attributes.items()}
-        for array, column in columns.items():
-            values = np.ascontiguousarray(column.values, dtype=column.values.dtype.newbyteorder("<"))
-            self.samples.setdefault(array, Column(values[:0], column.channel_names, column.categories))
-            self.totals[array] = self.totals.get(array, 0) + len(values)
-            self._add(array, node, values, self._meta(array))
+        for array, column in self._columns(result).items():
+            dtype = self.samples[array].values.dtype.newbyteorder("<")
+            values = np.ascontiguousarray(column.values, dtype=dtype)
+            self.totals[array] += len(values)
+            stored = values.reshape(-1).view(np.uint8) if self.options.byte_arrays else values
+            self._add(array, node, stored, self.codecs[array])
         rows = np.arange(result.count, dtype=np.int64)
         blob = encode_ranges(rows, np.ones_like(rows), num_rows=result.count)
-        self._add(VERTEX_FRAGMENTS, node, np.frombuffer(blob, dtype=np.uint8), self._fragments_meta())
+        self._add(VERTEX_FRAGMENTS, node, np.frombuffer(blob, dtype=np.uint8), self.fragments.codecs or ())
         if self.waiting_bytes >= BYTES_PER_PUT:
             self.flush()
 
     def flush(self) -> None:
+        """Store what is waiting."""
         self.group.put_arrays(self.waiting)
         self.waiting, self.waiting_bytes = [], 0
 
     def finish(self) -> None:
+        """Store what is waiting, then the metadata."""
         self.flush()
         for array in self.samples:
             self.group.write_array_meta(array, self._meta(array))
-        self.group.write_array_meta(VERTEX_FRAGMENTS, self._fragments_meta())
+        self.group.write_array_meta(VERTEX_FRAGMENTS, self.fragments)
 
-    def _add(self, array: str, node: str, values: AnyArray, meta: ArrayMetadata) -> None:
-        self.waiting.append((array, node, values, meta.codecs or ()))
+    def _add(self, array: str, node: str, values: AnyArray, codecs: Sequence[Mapping[str, JSON]]) -> None:
+        self.waiting.append((array, node, values, codecs))
         self.waiting_bytes += values.nbytes
 
-    def _fragments_meta(self) -> ArrayMetadata:
-        return chunked_meta(VERTEX_FRAGMENTS, "uint8", encoding=FRAGMENT_INDEX_ENCODING)
+    def _columns(self, result: _ChunkResult) -> dict[str, Column]:
+        columns = {array_path(VERTEX_ATTRIBUTES, name=name): column for name, column in result.attributes.items()}
+        return {VERTICES: Column(result.positions), **columns}
 
     def _meta(self, array: str) -> ArrayMetadata:
         sample = self.samples[array]
@@ -321,7 +410,7 @@ class _LevelWriter:
         return chunked_meta(
             array,
             sample.values.dtype.name,
-            ndim=sample.values.ndim,
+            ndim=1 if self.options.byte_arrays else sample.values.ndim,
             compressor=self.options.compressor,
             checksum=self.options.checksum,
             shape=[self.totals[array], *sample.values.shape[1:]],
@@ -330,85 +419,84 @@ class _LevelWriter:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Survivors:
-    """Fragments that a kept object names, by chunk."""
-
-    fragments: Ragged
-
-    def rows(self, loaded: LoadedChunks, which: IntArray) -> BoolArray:
-        """Tell for each row of loaded chunks whether it survives."""
-        named = self.fragments.take(which)
-        numbers = named.values + loaded.fragment_offsets[named.owners]
-        alive = np.zeros(loaded.num_rows, dtype=np.bool_)
-        alive[loaded.fragments.take(numbers).values] = True
-        return alive
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Below:
-    """The level below, and what of it is kept."""
-
-    index: LevelIndex
-    survivors: _Survivors | None
-    options: CoarsenOptions
-
-
-def _surviving_fragments(index: LevelIndex, kept: IntArray) -> _Survivors:
-    manifests = index.manifests(kept)
-    chunk = match_rows(index.chunks, manifests.chunk_coords)
-    if (chunk < 0).any():
-        # Resolving them against no chunk at all raises the error that names the chunk and the object.
-        empty = load_chunks(Fetch(index.group), index.chunks[:0], Need(fragments=True))
-        fragments_of_manifests(manifests, empty, kept)
-    fragments, offsets = manifests.fragments()
-    of_chunk = np.repeat(chunk, np.diff(offsets))
-    pairs = np.unique(np.stack([of_chunk, fragments], axis=1), axis=0)
-    return _Survivors(Ragged(pairs[:, 1], np.searchsorted(pairs[:, 0], np.arange(len(index.chunks) + 1))))
-
-
-def _assemble(
-    fine: IntArray, chunks: IntArray, members: Ragged, results: list[_ChunkResult], grid: ChunkGrid
-) -> Coarse:
+def _assemble(below: _Below, cover: Cover, results: list[_ChunkResult], sample: _ChunkResult) -> Coarse:
     counts = np.array([result.count for result in results], dtype=np.int64)
     filled = counts > 0
     offsets = offsets_from_counts(counts)
-    number = np.where(filled, np.cumsum(filled) - 1, -1)
     total = int(offsets[-1])
     rows = np.arange(total, dtype=np.int64)
-    parents: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)] * len(fine)
-    coarse_of = np.full(len(fine), -1, dtype=np.int64)
-    for chunk, result in enumerate(results):
-        for which, parent in zip(
-            members.values[members.offsets[chunk] : members.offsets[chunk + 1]], result.parents, strict=True
-        ):
-            parents[which] = parent
-            coarse_of[which] = number[chunk]
-    columns: dict[str, Column] = {}
-    for name in results[0].link_attributes if results else ():
-        parts = [result.link_attributes[name] for result in results]
-        columns[name] = Column(
-            np.concatenate([part.values for part in parts]), parts[0].channel_names, parts[0].categories
-        )
-    links = [result.links + start for result, start in zip(results, offsets[:-1].tolist(), strict=True)]
+    row_offsets = offsets_from_counts(counts[filled])
     layout = Layout(
-        chunks=chunks[filled],
-        row_offsets=offsets_from_counts(counts[filled]),
+        chunks=cover.chunks[filled],
+        row_offsets=row_offsets,
         order=rows,
-        fragment_offsets=offsets_from_counts(counts[filled]),
+        fragment_offsets=row_offsets,
         fragment_starts=rows,
         fragment_counts=np.ones(total, dtype=np.int64),
         fragment_parts=rows,
         fragment_sequence=np.zeros(total, dtype=np.int64),
     )
+    bins = np.concatenate([rows[:0], *(result.bins for result in results)])
+    ranks = np.unique(bins)
+    chunk_of = np.repeat(np.arange(len(layout.chunks)), np.diff(row_offsets))
+    keys = chunk_of * len(ranks) + np.searchsorted(ranks, bins)
+    parents = _assemble_parents(below.index.chunks, cover, results, offsets)
+    columns = {
+        name: Column(
+            np.concatenate([column.values, *(result.link_attributes[name].values for result in results)]),
+            column.channel_names,
+            column.categories,
+        )
+        for name, column in sample.link_attributes.items()
+    }
+    links = _assemble_links(cover, results, parents, below.index.link_width)
+    whole = distinct_ends(links)
     return Coarse(
         layout=layout,
-        bins=np.concatenate([result.bins for result in results]) if results else rows,
-        grid=grid,
-        parents=Parents(fine, coarse_of, parents),
-        links=np.concatenate(links) if links else np.empty((0, 2), np.int64),
-        link_attributes=columns,
+        places=_Places(below.grid, layout.chunks, ranks, keys),
+        parents=parents,
+        links=links[whole],
+        link_attributes={
+            name: Column(column.values[whole], column.channel_names, column.categories)
+            for name, column in columns.items()
+        },
+        members=_assemble_members(below, results, offsets),
     )
+
+
+def _assemble_parents(fine: IntArray, cover: Cover, results: list[_ChunkResult], offsets: IntArray) -> Parents:
+    sizes = np.zeros(len(fine), dtype=np.int64)
+    for chunk, result in enumerate(results):
+        sizes[cover.members_of(chunk)] = [len(parent) for parent in result.parents]
+    row_offsets = offsets_from_counts(sizes)
+    numbers: npt.NDArray[np.int32] | IntArray = np.full(int(row_offsets[-1]), NO_PARENT, dtype=np.int32)
+    if int(offsets[-1]) >= _LARGEST_INT32:
+        numbers = numbers.astype(np.int64)
+    for chunk, result in enumerate(results):
+        for which, parent in zip(cover.members_of(chunk).tolist(), result.parents, strict=True):
+            mine = numbers[row_offsets[which] : row_offsets[which + 1]]
+            here = parent != NO_PARENT
+            mine[here] = parent[here] + offsets[chunk]
+    return Parents(fine, row_offsets, numbers)
+
+
+def _assemble_links(cover: Cover, results: list[_ChunkResult], parents: Parents, width: int) -> IntArray:
+    links = [np.empty((0, width), dtype=np.int64)]
+    for chunk, result in enumerate(results):
+        for which, local in zip(cover.members_of(chunk).tolist(), result.links, strict=True):
+            links.append(parents.numbers[parents.row_offsets[which] + local].astype(np.int64))
+    return np.concatenate(links)
+
+
+def _assemble_members(below: _Below, results: list[_ChunkResult], offsets: IntArray) -> Ragged | None:
+    if below.named is None or below.index.geometry.by_object:
+        return None
+    starts = np.repeat(offsets[:-1], [len(result.members) for result in results])
+    pairs = np.concatenate([np.empty((0, 2), np.int64), *(result.members for result in results)])
+    # Chunk after chunk, so that the metavertices of an object ascend.
+    order = np.argsort(pairs[:, 0], kind="stable")
+    counts = np.bincount(pairs[:, 0], minlength=below.named.num_objects)
+    return Ragged((pairs[:, 1] + starts)[order], offsets_from_counts(counts))
 
 
 def _in_threads(work: "Callable[[int], _ChunkResult]", count: int, workers: int) -> "Iterator[_ChunkResult]":
@@ -425,11 +513,8 @@ def _in_threads(work: "Callable[[int], _ChunkResult]", count: int, workers: int)
                 waiting.append(pool.submit(work, following))
 
 
-def _description(index: LevelIndex, name: str) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    meta = index.meta(VERTEX_ATTRIBUTES, name)
-    return meta.channel_names, meta.categories
-
-
-def _link_description(index: LevelIndex, name: str) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    meta = index.group.read_array_meta(array_path(LINK_ATTRIBUTES, name=name, delta=0))
+def _description(
+    index: LevelIndex, array: str, name: str, delta: int | None = None
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    meta = index.meta(array, name, delta)
     return meta.channel_names, meta.categories

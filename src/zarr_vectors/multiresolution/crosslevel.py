@@ -1,5 +1,6 @@
 """Links between levels: written from parents, composed over several levels, and read back in both directions."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -7,13 +8,14 @@ import numpy as np
 
 from zarr_vectors.constants import CROSS_CHUNK_LINKS, ENDPOINT_RECORDS_ENCODING, LINKS
 from zarr_vectors.core.arrays import read_cross_chunk_links
-from zarr_vectors.core.group import FsGroup
+from zarr_vectors.core.group import FsGroup, chunked_meta
 from zarr_vectors.core.keys import array_path, chunk_key
-from zarr_vectors.core.writers import WriteOptions, write_level_links
+from zarr_vectors.core.writers import WriteOptions
 from zarr_vectors.encoding.links import decode_endpoint_records, decode_paired_links
-from zarr_vectors.exceptions import MissingArrayError, MissingChunkError, locate
+from zarr_vectors.exceptions import InputError, MissingArrayError, MissingChunkError, locate
 from zarr_vectors.multiresolution.coarsen import NO_PARENT, Parents
-from zarr_vectors.typing import ChunkCoords, IntArray
+from zarr_vectors.spatial.partition import Layout
+from zarr_vectors.typing import AnyArray, IntArray, IntegerArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,22 +45,14 @@ class CrossLevelMap:
 
 def compose(lower: Parents, upper: Parents) -> Parents:
     """Return the grandparents: parents at the level above of parents at the level between."""
-    coarse_of = np.full_like(lower.coarse_of, NO_PARENT)
-    rows = []
-    for number, parents in enumerate(lower.rows):
-        between = int(lower.coarse_of[number])
-        if between == NO_PARENT:
-            rows.append(np.full_like(parents, NO_PARENT))
-            continue
-        further = upper.rows[between]
-        found = further[np.maximum(parents, 0)]
-        rows.append(np.where(parents == NO_PARENT, NO_PARENT, found).astype(np.int32))
-        coarse_of[number] = upper.coarse_of[between]
-    return Parents(lower.fine_chunks, coarse_of, rows)
+    kept = lower.numbers != NO_PARENT
+    numbers = np.full(len(lower.numbers), NO_PARENT, dtype=upper.numbers.dtype)
+    numbers[kept] = upper.numbers[lower.numbers[kept]]
+    return Parents(lower.chunks, lower.row_offsets, numbers)
 
 
 def write_parents(
-    fine: FsGroup, coarse: FsGroup, coarse_chunks: IntArray, parents: Parents, *, both: bool, options: WriteOptions
+    fine: FsGroup, coarse: FsGroup, layout: Layout, parents: Parents, *, both: bool, options: WriteOptions
 ) -> None:
     """Store the links from a level to a coarser one; with ``both``, the way back too.
 
@@ -66,8 +60,8 @@ def write_parents(
     ----------
     fine, coarse
         The two levels.
-    coarse_chunks
-        The chunks of the coarser level, as ``parents`` numbers them.
+    layout
+        Of the coarser level.
     parents
         Of each vertex of the finer level.
     both
@@ -76,34 +70,32 @@ def write_parents(
         How to store them.
     """
     delta = coarse.level - fine.level
-    upward: dict[ChunkCoords, IntArray] = {}
-    downward: dict[ChunkCoords, list[IntArray]] = {}
-    for number, rows in enumerate(parents.rows):
-        kept = np.flatnonzero(rows != NO_PARENT)
-        if len(kept) == 0:
-            continue
-        here = tuple(parents.fine_chunks[number].tolist())
-        there = tuple(coarse_chunks[parents.coarse_of[number]].tolist())
-        records = np.empty((len(kept), 2, len(here) + 1), dtype=np.int64)
-        records[:, 0, :-1], records[:, 0, -1] = here, kept
-        records[:, 1, :-1], records[:, 1, -1] = there, rows[kept]
-        upward[here] = records
-        if both:
-            downward.setdefault(there, []).append(records[:, ::-1])
-    write_level_links(fine, delta, upward, options=options)
+    kept = np.flatnonzero(parents.numbers != NO_PARENT)
+    below = _Rows(parents.chunks, parents.row_offsets)
+    above = _Rows(layout.chunks, layout.row_offsets)
+    upward = _Links(below, kept, above, parents.numbers[kept])
+    _write_links(fine, delta, upward, options)
     if both:
-        back = {chunk: _by_own_row(np.concatenate(parts)) for chunk, parts in downward.items()}
-        write_level_links(coarse, -delta, back, options=options)
+        # The children of each metavertex in the order in which they are stored.
+        order = np.argsort(upward.other_rows, kind="stable")
+        _write_links(coarse, -delta, _Links(above, upward.other_rows[order], below, kept[order]), options)
 
 
 def read_parents(fine: FsGroup, coarse: FsGroup) -> CrossLevelMap:
     """Return the links from a level to a coarser one, by inverting where only the way back is stored."""
+    _check_order(fine, coarse)
     return _read(fine, coarse) or _inverted(_read(coarse, fine)) or _missing(fine, coarse)
 
 
 def read_children(coarse: FsGroup, fine: FsGroup) -> CrossLevelMap:
     """Return the links from a level to a finer one, by inverting where only the way up is stored."""
+    _check_order(fine, coarse)
     return _read(coarse, fine) or _inverted(_read(fine, coarse)) or _missing(coarse, fine)
+
+
+def _check_order(fine: FsGroup, coarse: FsGroup) -> None:
+    if coarse.level <= fine.level:
+        raise InputError(f"parents are at a coarser level, children at a finer one: level {coarse.level} is not above")
 
 
 def _inverted(found: CrossLevelMap | None) -> CrossLevelMap | None:
@@ -144,8 +136,56 @@ def _read(group: FsGroup, other: FsGroup) -> CrossLevelMap | None:
     return CrossLevelMap(group.level, other.level, own[:, :-1], own[:, -1], others[:, :-1], others[:, -1])
 
 
-def _by_own_row(records: IntArray) -> IntArray:
-    """Sort records of one chunk by the row at their own end, then by the other end."""
-    keys = [*(records[:, 1, axis] for axis in range(records.shape[2] - 1, -1, -1)), records[:, 0, -1]]
-    ordered: IntArray = records[np.lexsort(keys)]
-    return ordered
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """The rows of a level, numbered through its chunks."""
+
+    chunks: IntArray
+    offsets: IntArray
+
+    def endpoints(self, rows: IntegerArray) -> IntArray:
+        """Return chunk coordinates, then the row in the chunk, of each row."""
+        chunk = np.searchsorted(self.offsets, rows, side="right") - 1
+        return np.column_stack([self.chunks[chunk], rows - self.offsets[chunk]])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Links:
+    """Links from rows of one level, ascending, to rows of another."""
+
+    own: _Rows
+    own_rows: IntegerArray
+    other: _Rows
+    other_rows: IntegerArray
+
+    def records(self, begin: int, end: int) -> IntArray:
+        """Return some of the links as endpoint records."""
+        ends = self.own.endpoints(self.own_rows[begin:end]), self.other.endpoints(self.other_rows[begin:end])
+        return np.stack(ends, axis=1).astype("<i8", copy=False)
+
+
+def _write_links(group: FsGroup, delta: int, links: _Links, options: WriteOptions) -> None:
+    """Store links from a level to another, chunk after chunk."""
+    array = array_path(LINKS, delta=delta)
+    meta = chunked_meta(
+        array,
+        "int64",
+        ndim=1 if options.byte_arrays else 3,
+        compressor=options.compressor,
+        checksum=options.checksum,
+        shape=[len(links.own_rows), 2, group.ndim + 1],
+        encoding=ENDPOINT_RECORDS_ENCODING,
+        level_delta=delta,
+        link_width=2,
+        num_links=len(links.own_rows),
+    )
+    borders = np.searchsorted(links.own_rows, links.own.offsets)
+
+    def payloads() -> Iterator[tuple[str, AnyArray]]:
+        # Records take many times the room of the rows, so they are made when they are stored.
+        for chunk in np.flatnonzero(np.diff(borders)).tolist():
+            records = links.records(borders[chunk], borders[chunk + 1])
+            stored = np.ascontiguousarray(records).reshape(-1).view(np.uint8) if options.byte_arrays else records
+            yield chunk_key(links.own.chunks[chunk].tolist()), stored
+
+    group.write_payloads(array, meta, payloads())

@@ -24,16 +24,16 @@ from zarr_vectors.core.writers import (
     write_object_attribute,
 )
 from zarr_vectors.encoding.manifests import ManifestTable
+from zarr_vectors.multiresolution.batches import object_lengths
 from zarr_vectors.multiresolution.coarsen import (
     Coarse,
     CoarsenOptions,
     Parents,
     coarsen_chunks,
-    object_lengths,
     object_metavertices,
 )
 from zarr_vectors.multiresolution.geometry_aware import simplified_table
-from zarr_vectors.multiresolution.links import CoarseLinks, merge_links, tree_links
+from zarr_vectors.multiresolution.links import CoarseLinks, merge_links, path_steps, tree_links
 from zarr_vectors.multiresolution.options import PyramidOptions
 from zarr_vectors.multiresolution.plan import LevelPlan
 from zarr_vectors.multiresolution.sparsify import Sparsity, choose_objects
@@ -63,7 +63,7 @@ class MadeLevel:
     """A level that is written and not visible yet."""
 
     group: FsGroup
-    chunks: IntArray
+    layout: Layout
     parents: Parents | None
     """``None`` where the level has no metavertices."""
     level0_ids: IntArray
@@ -83,9 +83,21 @@ class _Objects:
     level0_ids: IntArray
     """Of each id of the new level."""
 
+    def numbering(self, num_objects: int) -> IntArray:
+        """Return the new id of each object of the level below, -1 for those that are dropped."""
+        numbers = np.full(num_objects, -1, dtype=np.int64)
+        numbers[self.kept] = self.new_ids
+        return numbers
+
 
 def make_level(
-    index: LevelIndex, plan: LevelPlan, root: RootMetadata, level0_ids: IntArray, options: PyramidOptions
+    index: LevelIndex,
+    plan: LevelPlan,
+    root: RootMetadata,
+    level0_ids: IntArray,
+    *,
+    num_objects: int,
+    options: PyramidOptions,
 ) -> MadeLevel:
     """Write one level above another.
 
@@ -99,6 +111,8 @@ def make_level(
         Of the store, with the bins that the plan is relative to.
     level0_ids
         The level-0 id of each object of the level below.
+    num_objects
+        How many object ids level 0 has.
     options
         What the caller chose.
     """
@@ -111,10 +125,9 @@ def make_level(
         coarse = _write_bins(index, group, plan, objects, options)
         layout, parents = coarse.layout, coarse.parents
     kept = 0 if objects is None else len(objects.kept)
-    total = int(level0_ids.max()) + 1 if len(level0_ids) else 1
-    update = {"vertex_count": len(layout.order), "object_sparsity": kept / total if kept else 1.0}
+    update = {"vertex_count": len(layout.order), "object_sparsity": kept / num_objects if kept else 1.0}
     finished = FsGroup(group.storage, root, group.metadata.model_copy(update=update), group.arrays, complete=True)
-    return MadeLevel(finished, layout.chunks, parents, level0_ids if objects is None else objects.level0_ids, kept)
+    return MadeLevel(finished, layout, parents, level0_ids if objects is None else objects.level0_ids, kept)
 
 
 def _choose(index: LevelIndex, sparsity: Sparsity, level0_ids: IntArray, options: PyramidOptions) -> _Objects:
@@ -158,14 +171,16 @@ def _write_bins(
     _tell(options, plan, "metavertices")
     reducers = options.reducers or {}
     settings = CoarsenOptions(reducers, options.options, options.workers or os.cpu_count() or 1)
-    some = objects is not None and plan.sparsity.factor != 1
-    coarse = coarsen_chunks(index, group, plan, objects.kept if some and objects is not None else None, settings)
-    links = merge_links(index, coarse, reducers) if index.geometry.has_links and not index.geometry.rooted else None
+    kept = None if objects is None else objects.kept
+    coarse = coarsen_chunks(index, group, plan, kept, settings, sparse=kept is not None and plan.sparsity.factor != 1)
+    links: CoarseLinks | None = None
     if objects is not None:
         _tell(options, plan, "objects")
-        fragments, trees = _metavertices_of(index, coarse, objects)
-        links = trees or links
+        fragments, links = _metavertices_of(index, coarse, objects)
         _write_objects(index, group, _manifests(coarse.layout, fragments, objects), objects, options)
+        _write_continuations(index, group, fragments, coarse.layout, options)
+    if index.geometry.has_links and not index.geometry.rooted:
+        links = merge_links(index, coarse, reducers, None if objects is None else objects.numbering(index.num_objects))
     if links is not None:
         table = VertexTable(
             np.empty((len(coarse.layout.order), group.ndim), dtype=np.float32),
@@ -175,6 +190,16 @@ def _write_bins(
         )
         write_link_arrays(group, table, coarse.layout, partition_links(table, coarse.layout), options.options)
     return coarse
+
+
+def _write_continuations(
+    index: LevelIndex, group: FsGroup, fragments: Ragged, layout: Layout, options: PyramidOptions
+) -> None:
+    """Write the links between chunks of paths that imply their other steps."""
+    if index.geometry.by_object and not index.geometry.rooted and group.root.links_convention != "explicit":
+        records = continuation_records(fragments, layout)
+        if len(records):
+            write_cross_chunk_links(group, records, width=2, options=options.options)
 
 
 def _write_simplified(
@@ -191,34 +216,35 @@ def _write_simplified(
     fragments = object_fragments(table, layout)
     if table.links is not None:
         write_link_arrays(group, table, layout, partition_links(table, layout), options.options)
-    records = continuation_records(fragments, layout) if table.continues else None
-    if records is not None and len(records):
-        write_cross_chunk_links(group, records, width=2, options=options.options)
-    manifests = _manifests(layout, fragments.take(chosen.new_ids), chosen)
+    _write_continuations(index, group, fragments, layout, options)
+    padded = np.append(fragments.offsets, np.repeat(fragments.offsets[-1:], len(chosen.level0_ids)))
+    manifests = _manifests(layout, Ragged(fragments.values, padded).take(chosen.new_ids), chosen)
     _write_objects(index, group, manifests, chosen, options)
     return layout
 
 
 def _metavertices_of(index: LevelIndex, coarse: Coarse, objects: _Objects) -> tuple[Ragged, CoarseLinks | None]:
-    """Return the metavertices of each kept object, in order, and the links of trees."""
-    values: list[IntArray] = []
+    """Return the metavertices of each kept object, in order, and the links of trees and of explicit paths."""
+    if coarse.members is not None:
+        return coarse.members, None
+    values: list[IntArray] = [np.empty(0, dtype=np.int64)]
     counts = np.zeros(len(objects.kept), dtype=np.int64)
-    links: list[IntArray] = []
-    owners: list[IntArray] = []
+    links: list[IntArray] = [np.empty((0, 2), dtype=np.int64)]
+    owners: list[IntArray] = [np.empty(0, dtype=np.int64)]
     for result, meta, visited in object_metavertices(index, coarse, objects.kept):
         places = np.searchsorted(objects.kept, result.objects)
+        order = visited
         if index.geometry.rooted:
-            pairs, of_object, visited = tree_links(result, meta)  # noqa: PLW2901
-            links.append(pairs)
-            owners.append(objects.new_ids[np.searchsorted(objects.kept, of_object)])
-        values.append(visited.values)
-        counts[places] = visited.counts
-    fragments = Ragged(np.concatenate([np.empty(0, np.int64), *values]), offsets_from_counts(counts))
-    if not index.geometry.rooted:
-        return fragments, None
-    pairs = np.concatenate([np.empty((0, 2), np.int64), *links])
-    ids = np.concatenate([np.empty(0, np.int64), *owners])
-    return fragments, CoarseLinks(pairs, {OBJECT_ID_ATTRIBUTE: Column(ids)})
+            trees = tree_links(result, meta)
+            links.append(trees.links)
+            owners.append(objects.new_ids[places][trees.owners])
+            order = trees.visited
+        values.append(order.values)
+        counts[places] = order.counts
+    fragments = Ragged(np.concatenate(values), offsets_from_counts(counts))
+    if index.geometry.rooted:
+        return fragments, CoarseLinks(np.concatenate(links), {OBJECT_ID_ATTRIBUTE: Column(np.concatenate(owners))})
+    return fragments, path_steps(fragments) if index.group.root.links_convention == "explicit" else None
 
 
 def _manifests(layout: Layout, fragments: Ragged, objects: _Objects) -> ManifestTable:
@@ -237,7 +263,7 @@ def _write_objects(
     kept_mask = np.zeros(index.num_objects, dtype=np.uint8)
     kept_mask[objects.kept] = 1
     for name in index.attribute_names(OBJECT_ATTRIBUTES):
-        if name == LEVEL0_OBJECT_ID:
+        if name == LEVEL0_OBJECT_ID and not options.preserve_object_ids:
             continue
         found = read_object_attribute(index.group, name)
         meta = index.meta(OBJECT_ATTRIBUTES, name)

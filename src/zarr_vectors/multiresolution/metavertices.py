@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from zarr_vectors.exceptions import InputError
 from zarr_vectors.ragged import changes
@@ -88,34 +89,54 @@ def reduce_columns(
     }
 
 
+def check_reducer(reducer: str, *, is_text: bool) -> None:
+    """Raise `InputError` unless there is such a reducer and it suits the attribute."""
+    if reducer not in REDUCERS:
+        raise InputError(f"a reducer is one of {', '.join(REDUCERS)}, not {reducer!r}")
+    if is_text and reducer not in ("mode", "count"):
+        raise InputError(f"text is reduced by mode or count, not by {reducer}")
+
+
 def reduce_column(column: Column, groups: RowGroups, reducer: Reducer) -> Column:
     """Return a column with one row a group.
 
-    ``mean`` keeps a float dtype and turns integers into float64; ``sum`` widens integers to 64
-    bits; ``min``, ``max`` and ``mode`` keep the dtype, the smaller value wins a tie; ``count`` is
-    the number of rows.
+    ``mean`` keeps a float dtype and turns integers into float64; ``sum`` widens to 64 bits;
+    ``min``, ``max`` and ``mode`` keep the dtype, the smaller value wins a tie; ``count`` is the
+    number of rows.
     """
-    if reducer not in REDUCERS:
-        raise InputError(f"a reducer is one of {', '.join(REDUCERS)}, not {reducer!r}")
-    if column.categories is not None and reducer not in ("mode", "count"):
-        raise InputError(f"text is reduced by mode or count, not by {reducer}")
+    check_reducer(reducer, is_text=column.categories is not None)
     if reducer == "count":
         return Column(groups.counts.astype(np.int64))
     values = column.values.take(groups.order, axis=0)
     if reducer == "mode":
         return Column(_mode(values, groups), column.channel_names, column.categories)
-    if len(values) == 0:
-        return Column(values, column.channel_names)
     if reducer in ("min", "max"):
         function = np.minimum if reducer == "min" else np.maximum
-        return Column(function.reduceat(values, groups.starts, axis=0), column.channel_names)
-    kind = values.dtype.kind
-    wide = {"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64, "c": np.complex128}[kind]
-    sums = np.add.reduceat(values.astype(wide), groups.starts, axis=0)
+        lowest = function.reduceat(values, groups.starts, axis=0) if len(values) else values
+        return Column(lowest, column.channel_names)
+    sums = _sums(values, groups, exact=reducer == "sum")
     if reducer == "sum":
-        return Column(sums.astype(values.dtype) if kind in "fc" else sums, column.channel_names)
+        return Column(sums, column.channel_names)
     counts = groups.counts.reshape(-1, *(1 for _ in values.shape[1:]))
-    return Column((sums / counts).astype(values.dtype if kind in "fc" else np.float64), column.channel_names)
+    dtype = values.dtype if values.dtype.kind in "fc" else np.dtype(np.float64)
+    return Column((sums / counts).astype(dtype), column.channel_names)
+
+
+def _sums(values: AnyArray, groups: RowGroups, *, exact: bool) -> npt.NDArray[Any]:
+    """Return the sum of each group in 64 bits: of integers, where it is to be exact, as an integer."""
+    kind = values.dtype.kind
+    wide = np.complex128 if kind == "c" else np.float64
+    widened = values.astype(wide)
+    sums = np.add.reduceat(widened, groups.starts, axis=0) if len(values) else widened
+    if kind in "fc" or not exact:
+        return sums
+    whole = np.uint64 if kind == "u" else np.int64
+    limits = np.iinfo(whole)
+    if len(values) == 0:
+        return values.astype(whole)
+    if (sums >= float(limits.max)).any() or (sums < float(limits.min)).any():
+        raise InputError("a sum of this attribute has no room in 64 bits: reduce it by mean, min, max or mode")
+    return np.add.reduceat(values.astype(whole), groups.starts, axis=0)
 
 
 def _mode(values: AnyArray, groups: RowGroups) -> AnyArray:

@@ -13,6 +13,8 @@ BinFactor = int | Sequence[int]
 Factor = tuple[BinFactor, float]
 """``(bin_factor, sparsity_factor)``, each relative to the level below."""
 
+_LARGEST_FACTOR = 2**31
+
 
 @dataclass(frozen=True, slots=True)
 class LevelPlan:
@@ -61,11 +63,14 @@ def plan_level(below: Grid, bin_factor: BinFactor, chunk_scale: BinFactor | None
     needed = [factor // math.gcd(factor, bins) for factor, bins in zip(factors, bins_below, strict=True)]
     asked = [1] * ndim if chunk_scale is None else _whole(chunk_scale, ndim, "a chunk scale factor")
     scale = [math.lcm(need, ask) for need, ask in zip(needed, asked, strict=True)]
+    chunk_shape = tuple(size * factor for size, factor in zip(below.chunk_shape, scale, strict=True))
+    if not np.isfinite(chunk_shape).all():
+        raise InputError(f"chunks of level {below.level + 1} would be infinite: choose smaller factors")
     return LevelPlan(
         level=below.level + 1,
         bin_shape=tuple(size * factor for size, factor in zip(below.bin_shape, factors, strict=True)),
         bin_ratio=tuple(ratio * factor for ratio, factor in zip(below.bin_ratio, factors, strict=True)),
-        chunk_shape=tuple(size * factor for size, factor in zip(below.chunk_shape, scale, strict=True)),
+        chunk_shape=chunk_shape,
         chunk_scale=tuple(scale),
         sparsity=sparsity,
     )
@@ -80,7 +85,7 @@ def _whole(value: BinFactor, ndim: int, what: str) -> list[int]:
     array = np.atleast_1d(np.asarray(value))
     if array.shape == (1,):
         array = np.repeat(array, ndim)
-    good = array.shape == (ndim,) and np.issubdtype(array.dtype, np.number) and bool((array == np.floor(array)).all())
-    if not good or (array < 1).any():
+    numeric = array.shape == (ndim,) and array.dtype.kind in "iuf"
+    if not numeric or not ((array >= 1) & (array <= _LARGEST_FACTOR) & (array == np.floor(array))).all():
         raise InputError(f"{what} is a whole number of at least 1, or one for each of {ndim} axes, not {value!r}")
     return [int(item) for item in array]

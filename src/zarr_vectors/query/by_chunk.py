@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zarr_vectors.constants import OBJECT_ID_ATTRIBUTE
+from zarr_vectors.query.checks import check_totals
 from zarr_vectors.query.chunks import Fetch, LoadedChunks, Need, load_chunks
 from zarr_vectors.query.gather import object_rows
 from zarr_vectors.query.index import LevelIndex
@@ -53,6 +54,10 @@ def read_by_chunk(
     """Return the vertices of the chosen objects; with a box or conditions, only those that meet them."""
     vertex, link = index.chosen_attributes(selection.attributes)
     loaded, ownership = _load(index, fetch, chosen, box, _need(index, chosen, vertex, link))
+    if loaded.lacks_links:
+        index.check_links_inside()
+    if box is None and chosen.ids is None:
+        check_totals(index.group, loaded.num_rows, loaded.links if index.geometry.has_links else None)
     mask = row_mask(index, loaded, box, chosen.conditions)
     if chosen.ids is not None:
         named = np.zeros(loaded.num_rows, dtype=np.bool_)
@@ -109,13 +114,12 @@ def _load(
         loaded = load_chunks(fetch, coords, need, link_width=width)
         return loaded, _told_by_chunks(loaded)
     ids, manifests = chosen.with_manifests(index)
+    coords = named_chunks(index, manifests, box)
     if chosen.ids is None:
         # Vertices of no object are part of the level too.
         coords = index.chunks if box is None else index.chunks_in(box)
-    else:
-        coords = named_chunks(index, manifests, box)
     loaded = load_chunks(fetch, coords, need, link_width=width)
-    named = fragments_of_manifests(manifests, loaded, ids, skip_missing=box is not None)
+    named = fragments_of_manifests(manifests, loaded, ids, skip_missing=box is not None, limits=index.group.limits)
     expanded = loaded.fragments.take(named.fragments)
     return loaded, _Ownership(ids, named.objects[expanded.owners], expanded.values)
 

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zarr_vectors.constants import OBJECT_ID_ATTRIBUTE
 from zarr_vectors.encoding.manifests import ManifestTable
-from zarr_vectors.query.chunks import Fetch, LoadedChunks, Need, load_chunks
+from zarr_vectors.query.checks import check_totals
+from zarr_vectors.query.chunks import Fetch, LoadedChunks, Need, load_chunks, match_rows
 from zarr_vectors.query.gather import Rows, merge_copies, object_rows, parents_of_rows, rows_by_object, without_copies
 from zarr_vectors.query.index import LevelIndex
 from zarr_vectors.query.links import links_across
@@ -26,8 +28,17 @@ def read_by_object(
     names = tuple(dict.fromkeys([*vertex, *(name for _, name in chosen.conditions)]))
     rooted = index.geometry.rooted
     coords = named_chunks(index, objects.manifests, box)
-    loaded = load_chunks(fetch, coords, Need(fragments=True, links=rooted, attributes=names))
-    named = fragments_of_manifests(objects.manifests, loaded, objects.ids, skip_missing=box is not None)
+    # Where objects share vertices, a vertex may have a parent in each of them.
+    owners = (OBJECT_ID_ATTRIBUTE,) if rooted and index.has_link_owners else ()
+    need = Need(fragments=True, links=rooted, attributes=names, link_attributes=owners)
+    loaded = load_chunks(fetch, coords, need)
+    if loaded.lacks_links:
+        index.check_links_inside()
+    if box is None and chosen.ids is None and selection.limit is None:
+        check_totals(index.group, None, loaded.links if rooted else None)
+    named = fragments_of_manifests(
+        objects.manifests, loaded, objects.ids, skip_missing=box is not None, limits=index.group.limits
+    )
     rows = rows_by_object(named, loaded, find_copies=index.group.root.cross_chunk_strategy != "explicit_links")
     parents: IntArray | None = None
     if not rooted:
@@ -35,7 +46,7 @@ def read_by_object(
     if box is not None or chosen.conditions:
         rows = rows.take(row_mask(index, loaded, box, chosen.conditions)[rows.originals])
     if rooted:
-        rows, parents = merge_copies(rows, _parents(index, loaded, rows))
+        rows, parents = merge_copies(rows, _parents(index, loaded, rows, objects.ids))
     present, place = np.unique(rows.owners, return_inverse=True)
     return Result(
         geometry_type=index.group.root.geometry_types[0],
@@ -72,8 +83,17 @@ def _limited(index: LevelIndex, chosen: Chosen, limit: int | None) -> _Objects:
     return _Objects(ids, manifests, truncated=len(kept) < len(filled))
 
 
-def _parents(index: LevelIndex, loaded: LoadedChunks, rows: Rows) -> IntArray:
+def _parents(index: LevelIndex, loaded: LoadedChunks, rows: Rows, ids: IntArray) -> IntArray:
     across = links_across(index, loaded)
-    links = np.concatenate([loaded.links, across[across[:, 0] >= 0]])
+    known = across[:, 0] >= 0
+    links = np.concatenate([loaded.links, across[known]])
     implied = index.group.root.links_convention != "explicit"
-    return parents_of_rows(rows, links, loaded.num_rows, implied=implied)
+    link_objects: IntArray | None = None
+    if OBJECT_ID_ATTRIBUTE in loaded.link_attributes:
+        of_across = index.across_attribute(OBJECT_ID_ATTRIBUTE)
+        nobody = np.full(len(across), -1, dtype=np.int64)
+        named = (nobody if of_across is None else of_across.astype(np.int64))[known]
+        owners = np.concatenate([loaded.link_attributes[OBJECT_ID_ATTRIBUTE].astype(np.int64), named])
+        link_objects = match_rows(np.sort(ids)[:, None], owners[:, None])
+        link_objects = np.where(link_objects >= 0, np.append(np.argsort(ids), -1)[link_objects], -1)
+    return parents_of_rows(rows, links, loaded.num_rows, implied=implied, link_objects=link_objects)

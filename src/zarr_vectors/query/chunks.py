@@ -12,6 +12,7 @@ from zarr_vectors.constants import (
     LINK_ATTRIBUTES,
     LINKS,
     OBJECT_ID_ATTRIBUTE,
+    OBJECT_INDEX,
     VERTEX_ATTRIBUTES,
     VERTEX_FRAGMENTS,
     VERTICES,
@@ -24,6 +25,8 @@ from zarr_vectors.encoding.fragments import decode_fragments
 from zarr_vectors.encoding.links import decode_links
 from zarr_vectors.encoding.rows import decode_rows
 from zarr_vectors.exceptions import DecodeError, MissingChunkError, locate
+from zarr_vectors.query.checks import check_places
+from zarr_vectors.query.conditions import check_categories
 from zarr_vectors.ragged import Ragged, offsets_from_counts
 from zarr_vectors.typing import AnyArray, ByteArray, IntArray
 
@@ -60,6 +63,8 @@ class LoadedChunks:
     links: IntArray
     """(links, width) rows."""
     link_attributes: dict[str, AnyArray]
+    lacks_links: bool
+    """Whether a chunk stores no links: it may have none, or they may be lost."""
 
     @property
     def num_rows(self) -> int:
@@ -112,6 +117,7 @@ def load_chunks(fetch: Fetch, coords: IntArray, need: Need, *, link_width: int =
     nodes = [chunk_key(row) for row in coords.tolist()]
     fetch.get(_arrays(group, need), nodes)
     positions, faces = _load_positions(fetch, nodes)
+    check_places(group, coords, positions)
     num_rows = [len(rows) for rows in positions]
     row_offsets = _offsets(num_rows)
     fragments, fragment_offsets = (
@@ -121,6 +127,7 @@ def load_chunks(fetch: Fetch, coords: IntArray, need: Need, *, link_width: int =
     links: list[IntArray] = []
     if need.links:
         links = faces if _is_draco(group) else _load_links(fetch, nodes, num_rows)
+        _check_widths(group, nodes, links, link_width)
     num_links = [len(rows) for rows in links]
     shifted = [rows + start for rows, start in zip(links, row_offsets[:-1].tolist(), strict=False)]
     return LoadedChunks(
@@ -139,6 +146,7 @@ def load_chunks(fetch: Fetch, coords: IntArray, need: Need, *, link_width: int =
             name: _load_attribute(fetch, array, nodes, num_links)
             for name, array in _link_attributes(group, need).items()
         },
+        lacks_links=need.links and any(fetch.payloads.get((LINKS_INSIDE, node)) is None for node in nodes),
     )
 
 
@@ -222,11 +230,15 @@ def _no_positions(group: FsGroup) -> AnyArray:
 
 def _load_fragments(fetch: Fetch, nodes: Sequence[str], row_offsets: IntArray) -> tuple[Ragged, IntArray]:
     """Return the rows of each fragment, and the offsets of the chunks' fragments."""
+    limits = fetch.group.limits
+    left = limits.max_rows(int(row_offsets[-1]))
     rows = [np.empty(0, dtype=np.int64)]
     counts = [np.empty(0, dtype=np.int64)]
     for node, start, end in zip(nodes, row_offsets[:-1].tolist(), row_offsets[1:].tolist(), strict=True):
         with fetch.payload(VERTEX_FRAGMENTS, node) as payload:
-            local, offsets = decode_fragments(payload.data, num_rows=end - start).rows()
+            num_rows = None if limits.trusted else end - start
+            local, offsets = decode_fragments(payload.data, num_rows=num_rows).rows(limit=left)
+        left -= len(local)
         rows.append(local + start)
         counts.append(np.diff(offsets))
     ragged = Ragged(np.concatenate(rows), offsets_from_counts(np.concatenate(counts)))
@@ -239,10 +251,16 @@ def _no_fragments(nodes: Sequence[str]) -> tuple[Ragged, IntArray]:
 
 
 def _load_owners(fetch: Fetch, nodes: Sequence[str], num_fragments: Sequence[int]) -> IntArray:
+    group = fetch.group
+    (index,) = group.find_array_metas([OBJECT_INDEX])
+    last = np.iinfo(np.int64).max if index is None or index.num_objects is None else index.num_objects - 1
     owners = [np.empty(0, dtype=np.int64)]
     for node, count in zip(nodes, num_fragments, strict=True):
         with fetch.payload(FRAGMENT_OWNERS, node) as payload:
-            owners.append(decode_rows(payload.data, "int64", num_rows=count).astype(np.int64))
+            ids = decode_rows(payload.data, "int64", num_rows=count).astype(np.int64)
+            if not group.limits.trusted and count and (ids.min() < -1 or ids.max() > last):
+                raise DecodeError(f"a fragment is of an object that is not one of {last + 1}", rule="object-id")
+            owners.append(ids)
     return np.concatenate(owners)
 
 
@@ -262,9 +280,18 @@ def _load_links(fetch: Fetch, nodes: Sequence[str], num_rows: Sequence[int]) -> 
         stored = fetch.payloads[LINKS_INSIDE, node]
         payload = np.empty(0, dtype=np.uint8) if stored is None else stored
         with locate(level=group.level, array=LINKS_INSIDE, chunk=node):
-            links = decode_links(payload.data, dtype, width=meta.link_width, num_rows=rows).astype(np.int64)
+            known = None if group.limits.trusted else rows
+            links = decode_links(payload.data, dtype, width=meta.link_width, num_rows=known).astype(np.int64)
             loaded.append(_parents_as_links(links, rows) if meta.link_width == 1 else links)
     return loaded
+
+
+def _check_widths(group: FsGroup, nodes: Sequence[str], links: Sequence[IntArray], width: int) -> None:
+    for node, rows in zip(nodes, links, strict=False):
+        if rows.shape[1] != width:
+            raise DecodeError(f"links have {rows.shape[1]} ends, {width} belong there", rule="link-width").at(
+                level=group.level, array=LINKS_INSIDE, chunk=node
+            )
 
 
 def _parents_as_links(parents: IntArray, num_rows: int) -> IntArray:
@@ -285,9 +312,11 @@ def _load_attribute(fetch: Fetch, array: str, nodes: Sequence[str], num_rows: Se
         if rows or fetch.payloads[array, node] is not None:
             with fetch.payload(array, node) as payload:
                 values.append(decode_attribute(meta, payload, dtype, rows))
+                check_categories(values[-1], meta.categories)
     if not values:
         tail = (len(meta.channel_names),) if meta.channel_names else tuple((meta.shape or (0,))[1:])
-        return np.empty((0, *tail), dtype=dtype)
+        with locate(level=group.level, array=array):
+            return decode_rows(b"", dtype, width=tail or None)
     if len({item.shape[1:] for item in values}) > 1:
         raise DecodeError("chunks of one attribute differ in channels", rule="row-width").at(
             level=group.level, array=array

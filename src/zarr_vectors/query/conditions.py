@@ -162,8 +162,17 @@ def decode_categories(values: AnyArray, categories: Sequence[str] | None) -> Any
     """Return text for numbers of categories; other values as they are."""
     if categories is None:
         return values
+    check_categories(values, categories)
     table: AnyArray = np.array(categories or [""], dtype=str)
+    return table[values.astype(np.int64)]
+
+
+def check_categories(values: AnyArray, categories: Sequence[str] | None) -> None:
+    """Raise unless every value is the number of a category, where there are any."""
+    if categories is None:
+        return
+    if values.dtype.kind not in "biu":
+        raise DecodeError(f"numbers of categories are integers, not {values.dtype}", rule="category")
     numbers = values.astype(np.int64)
     if numbers.size and (numbers.min() < 0 or numbers.max() >= len(categories)):
         raise DecodeError(f"a number is not one of the {len(categories)} categories", rule="category")
-    return table[numbers]

@@ -82,7 +82,9 @@ def without_copies(rows: Rows) -> Rows:
     return closed.take(~rows.copies)
 
 
-def parents_of_rows(rows: Rows, links: IntArray, num_rows: int, *, implied: bool) -> IntArray:
+def parents_of_rows(
+    rows: Rows, links: IntArray, num_rows: int, *, implied: bool, link_objects: IntArray | None = None
+) -> IntArray:
     """Return the parent of each row of a result, as a row of the result; -1 for roots.
 
     Parameters
@@ -96,18 +98,22 @@ def parents_of_rows(rows: Rows, links: IntArray, num_rows: int, *, implied: bool
         Rows of the loaded chunks.
     implied
         Whether a row without a stored link hangs on the row before it in its fragment.
+    link_objects
+        The object that each link is of, by its position among those asked for; ``None``: of whichever has its ends.
     """
     count = len(rows.rows)
     numbers = np.arange(count, dtype=np.int64)
     parents = np.where(rows.follows & implied, numbers - 1, NO_PARENT)
     if len(links) == 0 or count == 0:
         return parents
-    by_child = np.argsort(links[:, 0], kind="stable")
-    children, hung_on = links[by_child, 0], links[by_child, 1]
-    place = np.minimum(np.searchsorted(children, rows.rows), len(children) - 1)
-    linked = np.flatnonzero(children[place] == rows.rows)
     # Where objects share rows, the parent is the one in the same object.
     keys = rows.owners * num_rows + rows.rows
+    asked = rows.rows if link_objects is None else keys
+    given = links[:, 0] if link_objects is None else link_objects * num_rows + links[:, 0]
+    by_child = np.argsort(given, kind="stable")
+    children, hung_on = given[by_child], links[by_child, 1]
+    place = np.minimum(np.searchsorted(children, asked), len(children) - 1)
+    linked = np.flatnonzero(children[place] == asked)
     order = np.argsort(keys, kind="stable")
     wanted = rows.owners[linked] * num_rows + hung_on[place[linked]]
     found = order[np.minimum(np.searchsorted(keys[order], wanted), count - 1)]

@@ -24,11 +24,12 @@ from zarr_vectors.core.arrays import (
     read_object_attribute,
 )
 from zarr_vectors.core.group import FsGroup
-from zarr_vectors.core.keys import array_path
+from zarr_vectors.core.keys import DATA, array_path
 from zarr_vectors.core.metadata import ArrayMetadata
 from zarr_vectors.core.object_index import count_objects, read_manifests
 from zarr_vectors.encoding.manifests import ManifestTable
-from zarr_vectors.exceptions import InputError, ObjectNotFoundError
+from zarr_vectors.exceptions import DecodeError, InputError, ObjectNotFoundError, locate
+from zarr_vectors.query.checks import check_listing
 from zarr_vectors.query.chunks import FRAGMENT_OWNERS
 from zarr_vectors.query.conditions import decode_categories
 from zarr_vectors.ragged import Ragged
@@ -36,7 +37,7 @@ from zarr_vectors.spatial.bbox import BoundingBox
 from zarr_vectors.spatial.grid import ChunkGrid
 from zarr_vectors.types import geometry_named
 from zarr_vectors.types.geometry import Geometry
-from zarr_vectors.typing import AnyArray, IntArray
+from zarr_vectors.typing import AnyArray, BoolArray, IntArray
 
 
 class LevelIndex:
@@ -50,6 +51,7 @@ class LevelIndex:
         self._names: dict[str, list[str]] = {}
         self._num_objects: int | None = None
         self._groups: Ragged | None = None
+        self._links_counted = False
 
     @property
     def geometry(self) -> Geometry:
@@ -70,6 +72,7 @@ class LevelIndex:
         """(chunks, ndim): all that hold vertices, ascending; one listing."""
         if self._chunks is None:
             found = self.group.list_chunks(VERTICES)
+            check_listing(self.group, found)
             self._chunks = np.array(found, dtype=np.int64).reshape(-1, self.group.ndim)
         return self._chunks
 
@@ -120,13 +123,22 @@ class LevelIndex:
 
     def chunks_in(self, box: BoundingBox) -> IntArray:
         """Return the chunks that a box touches, of those that hold vertices."""
+        return self.chunks[self.in_box(self.chunks, box)]
+
+    def in_box(self, coords: IntArray, box: BoundingBox) -> BoolArray:
+        """Tell which chunks a box touches."""
         meta = self.group.read_array_meta(VERTICES)
         # Lossy positions may lie a little outside of their chunk.
-        slack = float((meta.model_extra or {}).get("max_error", 0.0))
+        slack = (meta.model_extra or {}).get("max_error", 0.0)
+        if not isinstance(slack, int | float) or not 0 <= slack < np.inf:
+            raise DecodeError(f"max_error is a number from 0, not {slack!r:.80}", rule="max-error").at(
+                level=self.group.level, array=VERTICES
+            )
         low = [value - slack if slack else value for value in box.lower]
         high = [value + slack if slack else value for value in box.upper]
         first, last = self.grid.chunk_span(low, high)
-        return self.chunks[((self.chunks >= first) & (self.chunks <= last)).all(axis=1)]
+        inside: BoolArray = np.all((coords >= first) & (coords <= last), axis=1)
+        return inside
 
     def attribute_names(self, array: str) -> list[str]:
         """Return the names of the attributes of a kind, e.g. of ``vertex_attributes``."""
@@ -171,13 +183,18 @@ class LevelIndex:
     def dense_attribute(self, name: str) -> DenseAttribute:
         """Return an attribute of all objects, text as text, and which of its rows are real."""
         found = read_object_attribute(self.group, name)
-        values = decode_categories(found.values, self.meta(OBJECT_ATTRIBUTES, name).categories)
+        with locate(level=self.group.level, array=array_path(OBJECT_ATTRIBUTES, name=name), chunk=DATA):
+            if len(found.values) != self.num_objects:
+                message = f"{len(found.values)} rows are there, the level has {self.num_objects} objects"
+                raise DecodeError(message, rule="row-count")
+            values = decode_categories(found.values, self.meta(OBJECT_ATTRIBUTES, name).categories)
         return DenseAttribute(values, found.present)
 
     def group_attribute(self, name: str) -> AnyArray:
         """Return an attribute of all groups, text as text."""
         values = read_group_attribute(self.group, name)
-        return decode_categories(values, self.meta(GROUP_ATTRIBUTES, name).categories)
+        with locate(level=self.group.level, array=array_path(GROUP_ATTRIBUTES, name=name), chunk=DATA):
+            return decode_categories(values, self.meta(GROUP_ATTRIBUTES, name).categories)
 
     @property
     def groups(self) -> Ragged:
@@ -186,6 +203,12 @@ class LevelIndex:
             (meta,) = self.group.find_array_metas([GROUPS])
             nothing = np.zeros(1, dtype=np.int64)
             self._groups = Ragged(nothing[:0], nothing) if meta is None else Ragged(*read_groups(self.group))
+            if self.has_objects and (self._groups.values >= self.num_objects).any():
+                number = int(self._groups.values.max())
+                self._groups = None
+                raise DecodeError(f"a group names object {number} of {self.num_objects}", rule="object-id").at(
+                    level=self.group.level, array=GROUPS, chunk=DATA
+                )
         return self._groups
 
     @property
@@ -203,8 +226,30 @@ class LevelIndex:
         if self._across is None:
             (meta,) = self.group.find_array_metas([array_path(CROSS_CHUNK_LINKS, delta=0)])
             empty = np.empty((0, self.link_width, self.group.ndim + 1), dtype=np.int64)
-            self._across = empty if meta is None else read_cross_chunk_links(self.group)
+            self._across = empty if meta is None else self._read_across()
         return self._across
+
+    def _read_across(self) -> IntArray:
+        records = read_cross_chunk_links(self.group)
+        if records.shape[1] != self.link_width:
+            raise DecodeError(
+                f"links have {records.shape[1]} ends, {self.link_width} belong there", rule="link-width"
+            ).at(level=self.group.level, array=array_path(CROSS_CHUNK_LINKS, delta=0))
+        return records
+
+    def check_links_inside(self) -> None:
+        """Raise if a chunk's links are lost; one listing, once, for levels where some chunks store none."""
+        array = array_path(LINKS, delta=0)
+        (meta,) = self.group.find_array_metas([array])
+        if self._links_counted or meta is None or meta.num_chunks is None or self.group.limits.trusted:
+            return
+        check_listing(self.group, self.group.list_chunks(array), array)
+        self._links_counted = True
+
+    @property
+    def known_chunks(self) -> IntArray | None:
+        """All chunks, if they were listed already."""
+        return self._chunks
 
     def across_attribute(self, name: str) -> AnyArray | None:
         """Return an attribute of the links between chunks, if it is stored for them."""

@@ -14,9 +14,10 @@ from zarr_vectors.constants import (
     VERTICES,
 )
 from zarr_vectors.core.group import DRACO_ENCODING
-from zarr_vectors.core.keys import array_path
-from zarr_vectors.exceptions import DecodeError, ZarrVectorsWarning
-from zarr_vectors.query.chunks import LoadedChunks
+from zarr_vectors.core.keys import array_path, chunk_key
+from zarr_vectors.exceptions import DecodeError, ZarrVectorsWarning, locate
+from zarr_vectors.query.checks import check_link_chunks
+from zarr_vectors.query.chunks import LoadedChunks, match_rows
 from zarr_vectors.query.conditions import decode_categories
 from zarr_vectors.query.index import LevelIndex
 from zarr_vectors.typing import AnyArray, BoolArray, IntArray
@@ -63,7 +64,8 @@ def gather_links(
         first, second = loaded.link_attributes.get(name), index.across_attribute(name)
         values, missing = _join(first, second, kept_inside, kept_across)
         array = CROSS_CHUNK_LINK_ATTRIBUTES if first is None else LINK_ATTRIBUTES
-        links.attributes[name] = decode_categories(values, index.meta(array, name, delta=0).categories)
+        with locate(level=index.group.level, array=array_path(array, name=name, delta=0)):
+            links.attributes[name] = decode_categories(values, index.meta(array, name, delta=0).categories)
         if missing.any():
             links.missing[name] = missing
     return links
@@ -71,6 +73,26 @@ def gather_links(
 
 def links_across(index: LevelIndex, loaded: LoadedChunks) -> IntArray:
     """Return the ends of links between chunks, ``(links, width)``, as rows of the loaded chunks; -1 for others."""
+    records = records_across(index)
+    rows = records[..., -1]
+    chunks = loaded.find_chunks(records[..., :-1].reshape(-1, index.group.ndim)).reshape(rows.shape)
+    if not index.group.limits.trusted:
+        _check_chunks(index, records, chunks)
+    # Chunks that are not loaded have as many rows as it takes.
+    available = np.append(np.diff(loaded.row_offsets), np.iinfo(np.int64).max)[chunks]
+    if (rows >= available).any():
+        record, end = np.argwhere(rows >= available)[0].tolist()
+        message = f"link {record} names row {rows[record, end]} of a chunk with {available[record, end]}"
+        raise DecodeError(message, rule="link-rows").at(
+            level=index.group.level,
+            array=array_path(CROSS_CHUNK_LINKS, delta=0),
+            chunk=chunk_key(records[record, end, :-1].tolist()),
+        )
+    return np.where(chunks >= 0, loaded.row_offsets[chunks] + rows, -1)
+
+
+def records_across(index: LevelIndex) -> IntArray:
+    """Return the links between chunks, ``(links, width, ndim + 1)``, as far as their rows can be trusted."""
     records = index.links_across
     meta = index.group.read_array_meta(VERTICES)
     if len(records) and meta.encoding == DRACO_ENCODING and (meta.model_extra or {}).get("draco_rows") != "decoded":
@@ -78,20 +100,20 @@ def links_across(index: LevelIndex, loaded: LoadedChunks) -> IntArray:
             f"{index.group.storage.url}: {len(records)} faces across chunks are left out: this writer numbered them "
             "before Draco changed the order of the vertices",
             ZarrVectorsWarning,
-            stacklevel=6,  # whoever called Level.read
+            stacklevel=7,  # whoever called Level.read
         )
-        records = records[:0]
-    rows = records[..., -1]
-    chunks = loaded.find_chunks(records[..., :-1].reshape(-1, index.group.ndim)).reshape(rows.shape)
-    # Chunks that are not loaded have as many rows as it takes.
-    available = np.append(np.diff(loaded.row_offsets), np.iinfo(np.int64).max)[chunks]
-    if (rows >= available).any():
-        record, end = np.argwhere(rows >= available)[0].tolist()
-        message = f"link {record} names row {rows[record, end]} of a chunk with {available[record, end]}"
-        raise DecodeError(message, rule="link-rows").at(
-            level=index.group.level, array=array_path(CROSS_CHUNK_LINKS, delta=0)
-        )
-    return np.where(chunks >= 0, loaded.row_offsets[chunks] + rows, -1)
+        return records[:0]
+    return records
+
+
+def _check_chunks(index: LevelIndex, records: IntArray, chunks: IntArray) -> None:
+    """Raise if a link leads to a chunk that does not exist, as far as this read can tell."""
+    elsewhere = chunks < 0
+    # A link with one end in hand matters to this read, so that its other end is worth a listing.
+    halfway = elsewhere.any(axis=1) & ~elsewhere.all(axis=1)
+    if halfway.any() or (elsewhere.any() and index.known_chunks is not None):
+        ends = records[..., :-1].reshape(-1, index.group.ndim)
+        check_link_chunks(index.group, match_rows(index.chunks, ends), records, chunks)
 
 
 def _join(

@@ -1,16 +1,21 @@
 """Manifests, resolved to fragments of chunks that are loaded."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from zarr_vectors.constants import VERTEX_FRAGMENTS
+from zarr_vectors.constants import OBJECT_INDEX, VERTEX_FRAGMENTS
 from zarr_vectors.core.keys import chunk_key
+from zarr_vectors.core.limits import DEFAULT_LIMITS, ReadLimits
 from zarr_vectors.encoding.manifests import EXPLICIT, ManifestTable
 from zarr_vectors.exceptions import DecodeError, MissingChunkError
 from zarr_vectors.query.chunks import LoadedChunks
 from zarr_vectors.ragged import concatenated_ranges
 from zarr_vectors.typing import BoolArray, IntArray
+
+_ROWS_PER_BLOCK: Final = 4
+"""What a block's bytes weigh against row numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +31,12 @@ class NamedFragments:
 
 
 def fragments_of_manifests(
-    manifests: ManifestTable, loaded: LoadedChunks, object_ids: IntArray, *, skip_missing: bool = False
+    manifests: ManifestTable,
+    loaded: LoadedChunks,
+    object_ids: IntArray,
+    *,
+    skip_missing: bool = False,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> NamedFragments:
     """Return the fragments that manifests name.
 
@@ -40,6 +50,8 @@ def fragments_of_manifests(
         The ids of these objects, to name them in an error.
     skip_missing
         Leave out blocks of chunks that are not loaded, instead of raising.
+    limits
+        How many rows they may name.
 
     Raises
     ------
@@ -64,7 +76,9 @@ def fragments_of_manifests(
     available = np.diff(loaded.fragment_offsets)[chunks]
     listed = modes == EXPLICIT
     _require_inside(~listed & (starts + counts > available), manifests, blocks, object_ids[owners], available)
-    # Ranges are inside their chunk now, so expanding them is bounded by what is loaded.
+    # Ranges are inside their chunk now, but any number of them may name the same fragments.
+    limit = limits.max_rows(loaded.num_rows + _ROWS_PER_BLOCK * manifests.num_blocks + len(manifests.explicit))
+    _require_fewer(counts, limit)
     values = concatenated_ranges(starts, counts)
     explicit = np.repeat(listed, counts)
     values[explicit] = manifests.explicit[values[explicit]]
@@ -74,7 +88,15 @@ def fragments_of_manifests(
         bad = np.zeros(len(blocks), dtype=np.bool_)
         bad[of_block[outside]] = True
         _require_inside(bad, manifests, blocks, object_ids[owners], available)
-    return NamedFragments(owners[of_block], values + loaded.fragment_offsets[chunks][of_block], gaps[of_block])
+    values += loaded.fragment_offsets[chunks][of_block]
+    _require_fewer(loaded.fragments.counts[values], limit)
+    return NamedFragments(owners[of_block], values, gaps[of_block])
+
+
+def _require_fewer(counts: IntArray, limit: int) -> None:
+    if counts.sum(dtype=np.float64) > limit:
+        message = f"the manifests name more than {limit} rows: give a larger max_bytes to read them"
+        raise DecodeError(message, rule="limit").at(array=OBJECT_INDEX)
 
 
 def _require_inside(

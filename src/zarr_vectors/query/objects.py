@@ -5,9 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from zarr_vectors.constants import GROUP_ATTRIBUTES, VERTEX_ATTRIBUTES
+from zarr_vectors.constants import GROUP_ATTRIBUTES, VERTEX_ATTRIBUTES, VERTEX_FRAGMENTS
+from zarr_vectors.core.keys import array_path, chunk_key
 from zarr_vectors.encoding.manifests import ManifestTable
-from zarr_vectors.exceptions import InputError, ObjectNotFoundError
+from zarr_vectors.exceptions import InputError, MissingChunkError, ObjectNotFoundError, locate
 from zarr_vectors.query.chunks import Fetch, LoadedChunks, Need, load_chunks, match_rows
 from zarr_vectors.query.conditions import Condition, decode_categories, resolve_scope
 from zarr_vectors.query.index import LevelIndex
@@ -81,7 +82,7 @@ def touching_objects(index: LevelIndex, fetch: Fetch, chosen: Chosen, box: Bound
         return chosen.take(touched[touched >= 0])
     ids, manifests = chosen.with_manifests(index)
     loaded = load_chunks(fetch, named_chunks(index, manifests, box), Need(fragments=True, attributes=names))
-    named = fragments_of_manifests(manifests, loaded, ids, skip_missing=box is not None)
+    named = fragments_of_manifests(manifests, loaded, ids, skip_missing=box is not None, limits=index.group.limits)
     hit = _any_row(loaded, row_mask(index, loaded, box, chosen.conditions))
     return replace(chosen, ids=ids, manifests=manifests).take(np.unique(named.objects[hit[named.fragments]]))
 
@@ -89,7 +90,16 @@ def touching_objects(index: LevelIndex, fetch: Fetch, chosen: Chosen, box: Bound
 def named_chunks(index: LevelIndex, manifests: ManifestTable, box: BoundingBox | None) -> IntArray:
     """Return the chunks that manifests name, ascending; with a box, those that it touches."""
     coords = np.unique(manifests.chunk_coords, axis=0)
-    return coords if box is None else coords[match_rows(index.chunks_in(box), coords) >= 0]
+    if box is None:
+        return coords
+    here = index.in_box(coords, box)
+    known = match_rows(index.chunks, coords) >= 0
+    if not index.group.limits.trusted and (here & ~known).any():
+        missing = coords[np.argmax(here & ~known)]
+        raise MissingChunkError("a manifest names this chunk, which does not exist").at(
+            array=VERTEX_FRAGMENTS, chunk=chunk_key(missing.tolist())
+        )
+    return coords[here & known]
 
 
 def row_mask(
@@ -99,7 +109,9 @@ def row_mask(
     mask = np.ones(loaded.num_rows, dtype=np.bool_) if box is None else box.contains(loaded.positions)
     for condition, name in conditions:
         categories = index.meta(VERTEX_ATTRIBUTES, name).categories
-        mask &= condition.holds(decode_categories(loaded.attributes[name], categories))
+        with locate(level=index.group.level, array=array_path(VERTEX_ATTRIBUTES, name=name)):
+            values = decode_categories(loaded.attributes[name], categories)
+        mask &= condition.holds(values)
     return mask
 
 

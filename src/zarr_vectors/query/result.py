@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from zarr_vectors.constants import GROUP_ATTRIBUTES, OBJECT_ATTRIBUTES, VERTEX_ATTRIBUTES
-from zarr_vectors.exceptions import InputError
+from zarr_vectors.core.keys import array_path
+from zarr_vectors.exceptions import InputError, locate
 from zarr_vectors.query import bridges
 from zarr_vectors.query.chunks import LoadedChunks
 from zarr_vectors.query.conditions import decode_categories
@@ -189,12 +190,12 @@ def take_attributes(
     index: LevelIndex, loaded: LoadedChunks, names: Sequence[str], rows: IntArray | None
 ) -> dict[str, AnyArray]:
     """Return some rows of vertex attributes, or, for ``None``, all of them; text as text."""
-    return {
-        name: decode_categories(
-            take_rows(loaded.attributes[name], rows), index.meta(VERTEX_ATTRIBUTES, name).categories
-        )
-        for name in names
-    }
+    taken: dict[str, AnyArray] = {}
+    for name in names:
+        with locate(level=index.group.level, array=array_path(VERTEX_ATTRIBUTES, name=name)):
+            categories = index.meta(VERTEX_ATTRIBUTES, name).categories
+            taken[name] = decode_categories(take_rows(loaded.attributes[name], rows), categories)
+    return taken
 
 
 def take_rows(values: AnyArray, rows: IntArray | None) -> AnyArray:

@@ -55,13 +55,15 @@ class ChunkGrid:
             return np.zeros(len(positions), dtype=np.int64)
         if math.prod(bins) >= _LARGEST_CELL:
             raise InputError(f"chunks of {list(bins)} bins have too many to number: choose a larger bin_shape")
-        counts = np.array(bins, dtype=np.int64)
-        inside = _cells(positions, self.bin_shape) - chunks * counts
-        # Bin and chunk are two divisions, which may disagree about a position on the chunk's
-        # border where neither size has an exact binary form.
-        np.clip(inside, 0, counts - 1, out=inside)
-        strides = np.append(np.cumprod(counts[::-1])[-2::-1], 1)
-        flat: IntArray = inside @ strides
+        flat = np.zeros(len(positions), dtype=np.int64)
+        for axis, count in enumerate(bins):
+            inside = _axis_cells(positions[:, axis], self.bin_shape[axis])
+            inside -= chunks[:, axis] * count
+            # Bin and chunk are two divisions, which may disagree about a position on the chunk's
+            # border where neither size has an exact binary form.
+            np.clip(inside, 0, count - 1, out=inside)
+            flat *= count
+            flat += inside
         return flat
 
     def chunk_span(self, low: Sequence[float], high: Sequence[float]) -> tuple[IntArray, IntArray]:
@@ -72,20 +74,33 @@ class ChunkGrid:
 
 
 def _cells(positions: AnyArray, shape: tuple[float, ...]) -> IntArray:
-    whole = all(float(size).is_integer() and size < _LARGEST_CELL for size in shape)
+    # One axis after another: what is at hand at any time is one column, not a table of doubles.
+    cells = np.empty((len(shape), len(positions)), dtype=np.int64)
+    for axis, size in enumerate(shape):
+        cells[axis] = _axis_cells(positions[:, axis], size)
+    return cells.T
+
+
+def _axis_cells(column: AnyArray, size: float) -> IntArray:
     cells: npt.NDArray[Any]
-    if positions.dtype.kind in "iu" and positions.dtype.itemsize == _WIDEST and whole:
+    if column.dtype.kind in "iu" and column.dtype.itemsize == _WIDEST and _is_whole(size):
         # Beyond 2**53 a double no longer tells neighbouring integers apart.
-        integers: npt.NDArray[Any] = positions
-        cells = integers // np.array([int(size) for size in shape], dtype=positions.dtype)
+        integers: npt.NDArray[Any] = column
+        cells = integers // np.array(int(size), dtype=column.dtype)
     else:
         # Division, not multiplication by the inverse: that puts some positions at cell edges into
         # the wrong cell.
+        cells = column.astype(np.float64)
         with np.errstate(over="ignore"):
-            cells = np.floor(positions.astype(np.float64) / np.array(shape, dtype=np.float64))
+            cells /= size
+        np.floor(cells, out=cells)
     if cells.size and not (cells.min() > -_LARGEST_CELL and cells.max() < _LARGEST_CELL):
         raise InputError("a position lies too far out for cells of this shape: choose a larger one")
     return cells.astype(np.int64)
+
+
+def _is_whole(size: float) -> bool:
+    return float(size).is_integer() and size < _LARGEST_CELL
 
 
 def _edge_cells(edge: float, size: float) -> tuple[int, int]:

@@ -205,6 +205,8 @@ def _stable_order(keys: IntArray) -> IntArray:
     if len(keys) == 0:
         return np.empty(0, dtype=np.int64)
     largest = int(keys.max())
+    if largest == 0:
+        return np.arange(len(keys), dtype=np.int64)
     if largest < 2**16:
         return np.argsort(keys.astype(np.uint16), kind="stable")
     if largest >= 2**32:
@@ -224,7 +226,10 @@ def _unique_rows(coords: IntArray) -> tuple[IntArray, IntArray]:
     if size >= 2**62:
         unique, inverse = np.unique(coords, axis=0, return_inverse=True)
         return unique, inverse.reshape(-1)
-    flat = np.ravel_multi_index(tuple((coords - low).T), extent)
+    flat = np.zeros(len(coords), dtype=np.int64)
+    for axis, count in enumerate(extent):
+        flat *= count
+        flat += coords[:, axis] - low[axis]
     if size <= 4 * len(coords) + 1024:
         # Few enough cells to have a slot each: cheaper than sorting the rows.
         taken = np.zeros(size, dtype=np.bool_)

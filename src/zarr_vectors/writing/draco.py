@@ -70,6 +70,7 @@ def write_draco_chunks(group: FsGroup, chunks: DracoChunks, spec: StoreSpec) -> 
         checksum=spec.options.checksum,
         encoding=DRACO_ENCODING,
         shape=[chunks.num_rows, _CORNERS],
+        num_chunks=len(chunks.blobs),
         draco_bits=chunks.bits,
         draco_rows="decoded",
         max_error=chunks.max_error,
